@@ -1,0 +1,326 @@
+"""The ports: what the domain needs of the world, and `Host`, which holds one of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from core.events import Event
+
+if TYPE_CHECKING:
+    from core.driver import Driver
+    from core.provider import Provider
+
+# --- sandbox -------------------------------------------------------------------------------------------
+
+
+class SandboxUnavailable(Exception):
+    """The sandbox cannot run anything (typed `sandbox_unavailable`); the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """One finished command. `output` is stdout and stderr as they came, head and tail kept where
+    `truncated`; `exit_code` is None where it was killed at its deadline (`timed_out`) or by a signal
+    (then -signal). `duration_s` in seconds; `size` is the bytes it printed in all."""
+
+    exit_code: int | None
+    output: str
+    duration_s: float
+    timed_out: bool = False
+    truncated: bool = False
+    size: int = 0
+
+
+class Workspace(Protocol):
+    """The persistent `/work` of one session and the process kept in its sandbox."""
+
+    kind: str
+    path: Path
+    unsafe: bool
+
+    async def run(
+        self,
+        command: str,
+        *,
+        timeout: float = 120.0,
+        on_output: Callable[[str], None] | None = None,
+        cap: int = 1_000_000,
+    ) -> CommandResult:
+        """Run `command` with `sh -c` in `/work`, stdin at EOF. Cancelling kills its whole process tree.
+
+        Raises SandboxUnavailable where nothing can run.
+        """
+
+    async def close(self) -> None:
+        """End the process; the directory stays."""
+
+
+class Sandbox(Protocol):
+    """A kind of sandbox."""
+
+    name: str
+    unsafe: bool
+
+    async def probe(self) -> str | None:
+        """None where it works here, else the reason in words. Bounded to 500 ms, cached."""
+
+    async def open(self, path: Path) -> Workspace:
+        """A workspace on the host directory `path`, made where absent. Raises SandboxUnavailable."""
+
+
+# --- store ---------------------------------------------------------------------------------------------
+
+
+class StoreError(Exception):
+    """The store cannot do it; `hint` is the next step. `code` is `disk_full`, `read_only`, `busy`,
+    `newer_version`, `damaged`, `not_found`."""
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A session's columns. `status` is `running`, `stopped` or `interrupted` (its owner died before a
+    stop), computed at read. `usd` is a decimal string, None while unknown; times are ISO 8601 with Z."""
+
+    id: str
+    kind: str
+    agent: str | None = None
+    digest: str | None = None
+    channel: str | None = None
+    parent: str | None = None
+    depth: int = 0
+    status: str = "stopped"
+    stop: str | None = None
+    started: str = ""
+    ended: str | None = None
+    summary: str = ""
+    provider: str = "offline"
+    model: str | None = None
+    sandbox: str | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    requests: int = 0
+    usd: str | None = None
+    last_seq: int = 0
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """One file of a bundle: NFC POSIX `path`, hex `sha256`, `size` in bytes, `x` whether executable."""
+
+    path: str
+    sha256: str
+    size: int
+    x: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The row the digest is made of."""
+        return {"path": self.path, "sha256": self.sha256, "size": self.size, "x": self.x}
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A stored bundle tree and what stands beside it. `by` is `builder`, `person`, `author` or `import`.
+    `source` is `{"url"|"path", "commit", "kind"}` or None; `licence` is `{"spdx","status","path"}` or None."""
+
+    agent: str
+    digest: str
+    parents: tuple[str, ...]
+    at: str
+    by: str
+    message: str
+    files: tuple[TreeEntry, ...] = ()
+    source: Mapping[str, Any] | None = None
+    licence: Mapping[str, Any] | None = None
+    session: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationRun:
+    """One execution of the gate. `problems` are `{"code","path","message","hint"}`; `checks` are
+    `{"name","passed","duration_s","log"}`; `environment` says sandbox, Python, platform, unsafe."""
+
+    id: str
+    agent: str
+    digest: str
+    at: str
+    passed: bool
+    checks_version: str
+    environment: Mapping[str, Any]
+    checks: tuple[Mapping[str, Any], ...] = ()
+    problems: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelEntry:
+    """One line of a channel's history. `refused` is the reason where the publication did not happen."""
+
+    agent: str
+    channel: str
+    digest: str
+    validation_run: str | None
+    at: str
+    by: str
+    refused: str | None = None
+    action: str = "publish"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A place in a session where the searched text stands."""
+
+    session: str
+    seq: int
+    at: str
+    kind: str
+    snippet: str
+
+
+class Store(Protocol):
+    """Durable state. Every method is synchronous, short and safe among several processes."""
+
+    # sessions and events
+    def create_session(self, info: SessionInfo, events: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Event]:
+        """Add a session owned by this process, with its first events, in one transaction."""
+
+    def append(
+        self,
+        session: str,
+        events: Sequence[tuple[str, Mapping[str, Any]]],
+        columns: Mapping[str, Any] | None = None,
+    ) -> list[Event]:
+        """Append (kind, data) pairs in one transaction, setting the session's columns with them.
+        A `message` of the assistant's clears the draft in the same transaction. Once it returns, they survive kill -9."""
+
+    def events(
+        self, session: str, *, after: int = 0, limit: int | None = None, kinds: Iterable[str] | None = None
+    ) -> Iterator[Event]:
+        """Events with seq > after, oldest first; bodies decoded lazily."""
+
+    def tail(self, session: str, count: int) -> list[Event]:
+        """The last `count` events, oldest first."""
+
+    def session(self, session: str) -> SessionInfo | None:
+        """One session by its whole id."""
+
+    def sessions(self, *, limit: int | None = None) -> list[SessionInfo]:
+        """All (or the newest `limit`), oldest first."""
+
+    def match_session(self, prefix: str) -> list[str]:
+        """Ids that begin with `prefix`."""
+
+    def set_draft(self, session: str, message: str, text: str, thinking: str = "") -> None:
+        """Keep the text streamed so far of message id `message`; replaces the one before."""
+
+    def draft(self, session: str) -> tuple[str, str, str] | None:
+        """(message id, text, thinking) of an unfinished message, or None."""
+
+    def clear_draft(self, session: str) -> None:
+        """Forget the draft."""
+
+    def claim(self, session: str) -> bool:
+        """Make this process the owner, if nobody alive is. False where another process drives it."""
+
+    def release(self, session: str) -> None:
+        """Give ownership up."""
+
+    def owner_socket(self, session: str) -> Path | None:
+        """The Unix socket of the living process that drives it, or None."""
+
+    def own_socket(self) -> Path:
+        """Where this process listens for interrupt and answer of sessions it owns."""
+
+    def data_version(self) -> int:
+        """Changes whenever any process (this one included) has written."""
+
+    def search(self, text: str, limit: int = 50) -> list[SearchHit]:
+        """Where the words stand in messages, tool outputs and stops; newest first."""
+
+    # blobs
+    def put_blob(self, data: bytes) -> str:
+        """Store bytes once; returns their hex SHA-256. Durable before it returns."""
+
+    def blob(self, sha256: str) -> bytes:
+        """Bytes by hash. Raises StoreError `not_found` or `damaged`."""
+
+    # bundles
+    def agents(self) -> list[str]:
+        """Names of agents with a revision, sorted."""
+
+    def add_revision(self, revision: Revision) -> bool:
+        """Record it; the blobs of its files must be there. False where (agent, digest) already was."""
+
+    def revision(self, agent: str, digest: str) -> Revision | None:
+        """One revision with its files."""
+
+    def revisions(self, agent: str) -> list[Revision]:
+        """All revisions of an agent, oldest first, with their files."""
+
+    def latest(self, agent: str) -> str | None:
+        """The digest saved last (saving an existing tree again makes it the latest)."""
+
+    def add_validation(self, run: ValidationRun) -> None:
+        """Record a run."""
+
+    def validations(self, agent: str, digest: str | None = None) -> list[ValidationRun]:
+        """Runs, oldest first."""
+
+    def channels(self, agent: str) -> dict[str, str]:
+        """Channel name to the digest it names now."""
+
+    def channel_log(self, agent: str) -> list[ChannelEntry]:
+        """The history of all the agent's channels, oldest first, refused entries included."""
+
+    def move_channel(self, entry: ChannelEntry, expected: str | None) -> ChannelEntry:
+        """Append `entry` if the channel's head is `expected` (None: no head yet); else append it with
+        `refused="stale_head"`. One transaction; returns the entry as recorded."""
+
+    # small durable values (grants, window state)
+    def get_value(self, key: str) -> Any:
+        """A JSON value, or None."""
+
+    def set_value(self, key: str, value: Any) -> None:
+        """Set a JSON value; None deletes."""
+
+    def close(self) -> None:
+        """Close it; releases what this process owns."""
+
+
+# --- secrets, transport, engine: the rest --------------------------------------------------------------
+
+
+class Secrets(Protocol):
+    """Where credential values are kept. Values go in; only the effect host takes them out."""
+
+    def has(self, agent: str, name: str, binding: str) -> bool:
+        """Whether a value is stored for exactly this agent, name and binding."""
+
+
+@dataclass(slots=True)
+class Host:
+    """One of each port, plus the clock and ids: what the composition root hands to the domain."""
+
+    home: Path
+    store: Store
+    sandboxes: Mapping[str, Sandbox]
+    provider: Callable[[str], Provider]
+    driver: Callable[[Host, SessionInfo], Driver]
+    settings: Any
+    now: Callable[[], str]
+    new_id: Callable[[], str]
+    secrets: Secrets | None = None
+    extras: dict[str, Any] = field(default_factory=dict)
+
+    def workspace_path(self, session: str) -> Path:
+        """The host directory of a session's `/work`."""
+        return self.home / "workspaces" / session / "work"

@@ -1,0 +1,100 @@
+"""Why a loop is not running: the closed set of stops, their exit codes, and what a stopped session waits for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Stop(StrEnum):
+    """Why a loop is not running. The set is closed; `exit_code` is what a command exits with."""
+
+    COMPLETED = "completed"
+    AWAITING_USER = "awaiting_user"
+    NEEDS_CREDENTIALS = "needs_credentials"
+    NEEDS_APPROVAL = "needs_approval"
+    CANNOT_CONVERT = "cannot_convert"
+    DOOM_LOOP = "doom_loop"
+    BUDGET = "budget"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+    PROVIDER_ERROR = "provider_error"
+    PLATFORM_ERROR = "platform_error"
+
+    @property
+    def exit_code(self) -> int:
+        """The process exit code of a command that drove a session to this stop."""
+        return _EXIT_CODES[self]
+
+
+_EXIT_CODES = {
+    Stop.COMPLETED: 0,
+    Stop.AWAITING_USER: 10,
+    Stop.NEEDS_CREDENTIALS: 11,
+    Stop.NEEDS_APPROVAL: 12,
+    Stop.CANNOT_CONVERT: 13,
+    Stop.DOOM_LOOP: 14,
+    Stop.BUDGET: 15,
+    Stop.REFUSED: 16,
+    Stop.CANCELLED: 17,
+    Stop.PROVIDER_ERROR: 18,
+    Stop.PLATFORM_ERROR: 19,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One choice a person may take: a stable `id` and the words they read."""
+
+    id: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a stopped session waits for.
+
+    `kind` is `question`, `approval`, `credentials`, `doom_loop` or `budget`. `id` names the tool call or
+    limit it belongs to. `names` are credential names. `multiple` questions take several options;
+    `free_text` questions take words of the person's own. `detail` says what exactly an approval would do.
+    """
+
+    kind: str
+    id: str
+    message: str
+    options: tuple[Option, ...] = ()
+    recommended: str | None = None
+    names: tuple[str, ...] = ()
+    multiple: bool = False
+    free_text: bool = True
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The stored form: every field, JSON types only."""
+        return {
+            "kind": self.kind,
+            "id": self.id,
+            "message": self.message,
+            "options": [{"id": o.id, "label": o.label} for o in self.options],
+            "recommended": self.recommended,
+            "names": list(self.names),
+            "multiple": self.multiple,
+            "free_text": self.free_text,
+            "detail": self.detail,
+        }
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Waiting:
+        """Read the stored form; absent fields take their defaults."""
+        return Waiting(
+            kind=data["kind"],
+            id=data["id"],
+            message=data["message"],
+            options=tuple(Option(o["id"], o["label"]) for o in data.get("options", ())),
+            recommended=data.get("recommended"),
+            names=tuple(data.get("names", ())),
+            multiple=data.get("multiple", False),
+            free_text=data.get("free_text", True),
+            detail=data.get("detail", {}),
+        )
