@@ -1,0 +1,286 @@
+"""The bubblewrap sandbox: Linux namespaces around one kept process; no network, no host files, no root."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.ports import SandboxUnavailable, Workspace
+from impl.sandboxes.kept import Launched, open_workspace, spawn
+
+PROBE_S = 0.5
+UID = 1000
+"""Who commands are inside, whoever runs Artificer: the one user of the sandbox's user namespace."""
+TMP_BYTES = 256 << 20
+SHM_BYTES = 64 << 20
+HOME = "/work"
+INSIDE = "/run/artificer/inside.py"
+
+FILES: dict[str, str] = {
+    "/etc/passwd": f"agent:x:{UID}:{UID}:agent:{HOME}:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n",
+    "/etc/group": f"agent:x:{UID}:\nnogroup:x:65534:\n",
+    "/etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
+    "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+}
+"""Made for the sandbox instead of showing the host's."""
+
+ETC = (
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/pki/tls/certs",
+    "/etc/pki/tls/cert.pem",
+    "/etc/pki/ca-trust/extracted",
+    "/etc/crypto-policies",
+)
+"""What programs need of the host's /etc and that holds no secret (never /etc/ssl/private)."""
+
+SYSCTLS = {
+    "kernel.unprivileged_userns_clone": "0",
+    "kernel.apparmor_restrict_unprivileged_userns": "1",
+    "user.max_user_namespaces": "0",
+}
+"""Settings that forbid user namespaces, and the value with which they do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What of the host a sandbox shows, read once: `options` are those this bwrap knows, `mounts` and `etc`
+    are shown read-only at their own place, `links` are (target, path) of symlinks, `inside` is our helper."""
+
+    bwrap: str
+    options: frozenset[str]
+    python: str
+    shell: str
+    mounts: tuple[str, ...]
+    links: tuple[tuple[str, str], ...]
+    etc: tuple[str, ...]
+    inside: str
+
+
+def argv(layout: Layout, work: str, channel: int, files: Mapping[str, int]) -> list[str]:
+    """The command line of a sandbox on the host directory `work`; pure.
+
+    `channel` is the inherited descriptor the process inside talks over, `files` maps a path inside to an inherited
+    descriptor with its content. /proc, /dev and the root are read-only: where root runs Artificer, the sandbox's
+    user is the host's uid 0 without capabilities, to whom a writable /proc/sys would belong.
+    """
+    line = [layout.bwrap, "--unshare-user", "--unshare-all"]
+    if "--disable-userns" in layout.options:
+        line += ["--disable-userns"]
+    line += ["--uid", str(UID), "--gid", str(UID), "--hostname", "sandbox"]
+    line += ["--as-pid-1", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    for path in layout.mounts:
+        line += ["--ro-bind", path, path]
+    for target, path in layout.links:
+        line += ["--symlink", target, path]
+    for path in layout.etc:
+        line += ["--ro-bind", path, path]
+    for path, fd in files.items():
+        line += ["--file", str(fd), path]
+    line += ["--ro-bind", layout.inside, INSIDE]
+    line += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
+    line += [*_tmpfs(layout, "/dev/shm", SHM_BYTES), *_tmpfs(layout, "/tmp", TMP_BYTES)]
+    line += ["--bind", work, HOME, "--chdir", HOME, "--remount-ro", "/"]
+    return [*line, "--", layout.python, "-I", "-S", INSIDE, "namespace", str(channel), layout.shell]
+
+
+def _tmpfs(layout: Layout, path: str, size: int) -> list[str]:
+    limit = ["--size", str(size)] if "--size" in layout.options else []
+    return [*limit, "--tmpfs", path]
+
+
+def environment(layout: Layout) -> dict[str, str]:
+    """All that commands see in their environment; nothing of the host's."""
+    folders = [f"{HOME}/.local/bin", "/usr/local/bin", "/usr/bin", "/bin"]
+    own = str(Path(layout.python).parent)
+    if own not in folders:
+        folders.insert(1, own)
+    return {
+        "PATH": ":".join(folders),
+        "HOME": HOME,
+        "USER": "agent",
+        "LOGNAME": "agent",
+        "SHELL": layout.shell,
+        "WORK": HOME,
+        # /usr is read-only, so pip installs into /work/.local by itself, where Python finds it again
+        "PIP_BREAK_SYSTEM_PACKAGES": "1",
+        **QUIET,
+    }
+
+
+QUIET = {
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_NO_INPUT": "1",
+}
+"""What keeps programs from asking, paging and colouring; for every kind of sandbox."""
+
+
+def survey(bwrap: str, options: frozenset[str]) -> Layout:
+    """Look at the host: which directories, interpreter and shell a sandbox can be given."""
+    mounts, links = ["/usr"], []
+    for path in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"):
+        if os.path.islink(path):
+            links.append((os.readlink(path).lstrip("/"), path))
+        elif os.path.isdir(path):
+            mounts.append(path)
+    python, prefix = choose_python(Path("/usr"), Path(sys.base_prefix))
+    if prefix is not None:
+        mounts.append(prefix)
+    shell = next(
+        path for path in ("/usr/bin/bash", "/bin/bash", "/bin/sh") if path == "/bin/sh" or os.path.exists(path)
+    )
+    return Layout(
+        bwrap=bwrap,
+        options=options,
+        python=python,
+        shell=shell,
+        mounts=tuple(mounts),
+        links=tuple(links),
+        etc=tuple(path for path in ETC if os.path.exists(path)),
+        inside=str(Path(__file__).with_name("inside.py")),
+    )
+
+
+def choose_python(usr: Path, running: Path) -> tuple[str, str | None]:
+    """(interpreter inside, prefix to show besides /usr): the system's, else the one that runs Artificer."""
+    system = usr / "bin" / "python3"
+    if system.exists():
+        return str(system), None
+    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return str(running / "bin" / name), None if running.is_relative_to(usr) else str(running)
+
+
+def explain(stderr: str, sysctls: Mapping[str, str]) -> str:
+    """Why bwrap could not make a sandbox, in words, with the next step; pure."""
+    lines = stderr.strip().splitlines()
+    said = lines[-1].removeprefix("bwrap: ") if lines else "it said nothing"
+    for name, forbidding in SYSCTLS.items():
+        if sysctls.get(name) == forbidding:
+            allow = {"0": "1", "1": "0"}[forbidding] if name != "user.max_user_namespaces" else "15000"
+            return f"no user namespaces ({said}): the kernel forbids them; `sysctl {name}={allow}` as root allows them."
+    words = said.lower()
+    if any(sign in words for sign in ("namespace", "uid map", "permission", "not permitted", "no space left")):
+        return (
+            f"no user namespaces ({said}): this container or system forbids them; "
+            "allow them (for a container, its seccomp and capability settings) or name another sandbox."
+        )
+    return f"bwrap failed: {said}"
+
+
+def read_sysctls() -> dict[str, str]:
+    """The present values of the settings that matter."""
+    values = {}
+    for name in SYSCTLS:
+        try:
+            values[name] = Path("/proc/sys", *name.split(".")).read_text().strip()
+        except OSError:
+            continue  # this kernel does not have it
+    return values
+
+
+def _content(text: str) -> int:
+    """An anonymous file's descriptor that reads as `text`."""
+    fd = os.memfd_create("artificer")
+    os.write(fd, text.encode())
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+class BubblewrapSandbox:
+    """The sandbox kind `bubblewrap`: one set of namespaces a workspace, no network in it."""
+
+    name = "bubblewrap"
+    unsafe = False
+
+    def __init__(self, program: str = "bwrap") -> None:
+        self._program = program
+        self._layout: Layout | None = None
+        self._problem: str | None = None
+
+    async def probe(self) -> str | None:
+        """None where a sandbox can be made, else why not. At most 500 ms; kept, but for a lack of time."""
+        if self._layout is not None or self._problem is not None:
+            return self._problem
+        if not sys.platform.startswith("linux"):
+            self._problem = "bubblewrap needs Linux."
+            return self._problem
+        bwrap = shutil.which(self._program)
+        if bwrap is None:
+            self._problem = "bwrap is not installed: `apt install bubblewrap` (or your system's package of that name)."
+            return self._problem
+        try:
+            async with asyncio.timeout(PROBE_S):
+                return await self._try(bwrap)
+        except TimeoutError:
+            return f"bwrap did not answer within {PROBE_S * 1000:.0f} ms."
+
+    async def _try(self, bwrap: str) -> str | None:
+        _, said = await _outcome([bwrap, "--help"])
+        layout = survey(bwrap, frozenset(word for word in said.split() if word.startswith("--")))
+        # no workspace yet: any directory serves, and no descriptor is passed to what only ends at once
+        line = argv(layout, "/usr", 0, {})
+        code, said = await _outcome([*line[: line.index("--") + 1], layout.shell, "-c", "exit 0"])
+        if code == 0:
+            self._layout = layout
+        else:
+            self._problem = explain(said, read_sysctls())
+        return self._problem
+
+    async def open(self, path: Path) -> Workspace:
+        """A workspace on the host directory `path`, made where absent. Raises SandboxUnavailable."""
+        problem = await self.probe()
+        if problem is not None:
+            raise SandboxUnavailable(f"The bubblewrap sandbox does not work here: {problem}")
+        return await open_workspace(self.name, path, self.unsafe, self._launch)
+
+    async def _launch(self, path: Path) -> Launched:
+        layout = self._layout
+        assert layout is not None, "open() has probed"
+        files = {name: _content(text) for name, text in FILES.items()}
+        try:
+            # The death of bwrap is that of PID 1 inside (--die-with-parent), and so of the whole namespace.
+            return spawn(
+                lambda channel: argv(layout, str(path), channel, files),
+                environment(layout),
+                subprocess.Popen.kill,
+                passed=files.values(),
+            )
+        finally:
+            for fd in files.values():
+                os.close(fd)
+
+
+async def _outcome(line: list[str]) -> tuple[int, str]:
+    """(exit status, what it printed); the process is killed where the caller gives up."""
+    process = await asyncio.create_subprocess_exec(
+        *line,
+        env={},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        out, _ = await process.communicate()
+    except BaseException:
+        process.kill()
+        raise
+    return process.returncode or 0, out.decode("utf-8", "replace")
