@@ -1,0 +1,305 @@
+"""The Builder by rules: source, question, import, save, validate, publish where told; one move at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from core.provider import ToolSpec
+from impl.providers.offline import said
+from impl.providers.offline.record import Call, Item, Move, Replied, Reply, Said, Used, rows, spent, texts
+from impl.providers.offline.wishes import (
+    choice_in,
+    name_wanted,
+    sources,
+    wants_again,
+    wants_publish,
+    wants_validation,
+)
+
+#: Errors of a source that no other path of the person's would heal: the build ends with the evidence.
+_FINAL_ERRORS: Final = frozenset({"empty", "binaries_only", "blobs_missing", "refused", "no_text"})
+_MAX_OPTIONS: Final = 100
+_SAME_QUESTION: Final = 3
+_BUNDLE: Final = "agent"
+
+
+def decide(items: Sequence[Item], system: str, tools: Sequence[ToolSpec]) -> Move:
+    """The next move of a Builder session whose history is `items`."""
+    return _Build(items, system, frozenset(tool.name for tool in tools)).move()
+
+
+class _Build:
+    """One look at the history; it keeps nothing."""
+
+    def __init__(self, items: Sequence[Item], system: str, tools: frozenset[str]) -> None:
+        self.items = items
+        self.tools = tools
+        self.system = system
+        end = next((i for i in range(len(items), 0, -1) if isinstance(items[i - 1], Said)), 0)
+        start = next((i for i in range(end, 0, -1) if not isinstance(items[i - 1], Said)), 0)
+        self.before = items[start - 1] if start else None
+        self.words = "\n\n".join(i.text for i in items[start:end] if isinstance(i, Said))
+        self.since_words = items[end:]
+        turn = next((i for i in range(len(items), 0, -1) if isinstance(items[i - 1], Replied)), 0)
+        self.turn = items[turn:]
+        editing = re.search(r"[Ee]diting agent [`\"']?([\w-]+)", system)
+        saved = self._last("save_agent", lambda used: used.ok)
+        self.agent = str(saved.data.get("agent") or "") if saved else editing[1] if editing else ""
+
+    def move(self) -> Move:
+        """What to do now."""
+        match self.items[-1] if self.items else None:
+            case Used() as used:
+                return self._after(used)
+            case Said():
+                return self._on_words()
+            case _:
+                return Reply(said.nothing_new(self.agent) if self.items else said.ask_source())
+
+    def _last(self, tool: str, fits: Any = lambda used: True) -> Used | None:
+        return next((i for i in reversed(self.items) if isinstance(i, Used) and i.tool == tool and fits(i)), None)
+
+    # --- the person has spoken -------------------------------------------------------------------------
+
+    def _on_words(self) -> Move:
+        found = sources(self.words)
+        if found:
+            return self._import(found[0])
+        if isinstance(self.before, Used) and self.before.tool != "cannot_convert":
+            return self._after(self.before)
+        if chosen := self._late_choice():
+            return chosen
+        last = self._last("import_source")
+        if wants_again(self.words) and last is not None:
+            return self._import(str(last.args.get("path", "")))
+        if self.agent:
+            return self._about_agent()
+        refused = self._last("cannot_convert")
+        if refused is not None:
+            return Reply(said.still_refused(str(refused.args.get("reason", ""))))
+        return Reply(said.ask_source())
+
+    def _about_agent(self) -> Move:
+        """Words about an agent that is there: publish, check, rename; else they need a model."""
+        if wants_publish(self.words) or wants_validation(self.words):
+            return self._call("validate_agent", {})
+        name = name_wanted(self.words)
+        if name and name != self.agent and self._last("save_agent"):
+            return self._call("save_agent", {"path": _BUNDLE, "name": name})
+        return Reply(said.needs_model_to_edit(self.agent))
+
+    def _late_choice(self) -> Move | None:
+        """The answer to a question that was put in a reply, not through a tool."""
+        last = self._last("import_source")
+        if last is None or last.data.get("outcome") != "question":
+            return None
+        multiple = bool(last.data.get("multiple"))
+        chosen = choice_in(self.words, rows(last.data.get("options")), multiple=multiple)
+        return self._import_choice(last, chosen) if chosen else None
+
+    # --- a tool has answered ---------------------------------------------------------------------------
+
+    def _after(self, used: Used) -> Move:
+        if used.undone:
+            return self._once_more(used)
+        match used.tool:
+            case "import_source":
+                return self._imported(used)
+            case "ask_user":
+                return self._answered(used)
+            case "save_agent":
+                return self._saved(used)
+            case "validate_agent":
+                return self._validated(used)
+            case "publish_agent":
+                return self._published(used)
+            case "cannot_convert":
+                return Reply(said.still_refused(str(used.args.get("reason", ""))))
+            case _:
+                return Reply(said.report(used))
+
+    def _once_more(self, used: Used) -> Move:
+        """A stop overtook the call. All that the Builder calls can be done twice; still, never a third time."""
+        again = [i for i in self.items if isinstance(i, Used) and i.tool == used.tool and i.undone]
+        if len([i for i in again if dict(i.args) == dict(used.args)]) > 1:
+            return Reply(said.report(used))
+        if used.tool == "ask_user" and self.before is used and (chosen := self._late_choice()):
+            return chosen
+        return self._call(used.tool, used.args)
+
+    def _import(self, source: str) -> Move:
+        return self._call("import_source", {"path": source}, say=f"I look at {source}.")
+
+    def _imported(self, used: Used) -> Move:
+        if not used.ok:
+            return self._import_failed(used)
+        match used.data.get("outcome"):
+            case "question":
+                return self._question(used)
+            case "imported":
+                return self._save(used)
+            case "refused":
+                return self._refuse(
+                    str(used.data.get("capability") or "the source"),
+                    str(used.data.get("reason") or "It has no safe conversion."),
+                    texts(used.data.get("evidence")),
+                )
+            case _:
+                return Reply(said.report(used))
+
+    def _import_failed(self, used: Used) -> Move:
+        source = str(used.args.get("path", ""))
+        error = used.error
+        message = str(error.get("message") or used.output)
+        if error.get("code") in _FINAL_ERRORS:
+            evidence = [f"{error.get('code')}: {message}", *texts(error.get("evidence")), *texts(error.get("hint"))]
+            return self._refuse(f"reading {source}", message, evidence)
+        for other in self._candidates():
+            if not spent(self.turn, "import_source", {"path": other}) and other != source:
+                return self._import(other)
+        first = next(i for i in self.turn if isinstance(i, Used) and i.tool == "import_source" and not i.ok)
+        source, message = str(first.args.get("path", "")), str(first.error.get("message") or first.output)
+        return Reply(said.source_failed(source, message, str(first.error.get("hint") or "")))
+
+    def _candidates(self) -> list[str]:
+        words = [i.text for i in self.turn if isinstance(i, Said)]
+        return [source for text in reversed(words) for source in sources(text)]
+
+    def _refuse(self, capability: str, reason: str, evidence: list[str]) -> Move:
+        if "cannot_convert" not in self.tools:
+            return Reply(said.refused(capability, reason, evidence))
+        args = {"capability": capability, "reason": reason, "evidence": evidence or [reason]}
+        return self._call("cannot_convert", args)
+
+    # --- questions -------------------------------------------------------------------------------------
+
+    def _question(self, used: Used) -> Move:
+        """Ask the person, unless they have already said it, or the same question keeps coming back."""
+        options = rows(used.data.get("options"))[:_MAX_OPTIONS]
+        asked = [
+            i
+            for i in self.turn
+            if isinstance(i, Used) and i.tool == "import_source" and i.data.get("options") == used.data.get("options")
+        ]
+        if len(asked) >= _SAME_QUESTION or "ask_user" not in self.tools:
+            return Reply(said.question(str(used.data.get("question") or ""), options))
+        multiple = bool(used.data.get("multiple"))
+        if len(asked) == 1:
+            for text in reversed([i.text for i in self.turn if isinstance(i, Said)]):
+                if chosen := choice_in(text, options, multiple=multiple):
+                    return self._import_choice(used, chosen, say=f"You said which: {', '.join(chosen)}.")
+        return self._ask(str(used.data.get("question") or ""), options, used.data.get("recommended"), multiple)
+
+    def _ask(self, message: str, options: list[Mapping[str, Any]], recommended: Any, multiple: bool) -> Move:
+        named = [
+            {"id": str(o["id"]), "label": str(o.get("label") or o["id"])} for o in options if str(o.get("id") or "")
+        ]
+        args = {
+            "message": message or "Which one?",
+            "options": named,
+            "recommended": recommended if isinstance(recommended, str) else None,
+            "multiple": multiple,
+            "free_text": not named,
+        }
+        return self._call("ask_user", args)
+
+    def _answered(self, used: Used) -> Move:
+        about = next(
+            (i for i in reversed(self.items) if isinstance(i, Used) and i.tool in ("import_source", "save_agent")), None
+        )
+        if about is None or not used.ok:
+            return Reply(said.report(used))
+        chosen = texts(used.data.get("choice"))
+        text = str(used.data.get("text") or ("" if used.data else used.output))
+        options = rows(used.args.get("options"))
+        chosen = chosen or choice_in(text, options, multiple=bool(used.args.get("multiple")))
+        if not chosen and not options and text.strip():
+            chosen = [text.strip()]
+        if not chosen:
+            return Reply(said.question(str(used.args.get("message") or ""), options))
+        return self._import_choice(about, chosen) if about.tool == "import_source" else self._save_as(about, chosen[0])
+
+    def _import_choice(self, asked: Used, chosen: list[str], say: str = "") -> Move:
+        kind = asked.data.get("kind") or asked.args.get("kind")
+        args = {"path": asked.args.get("path"), "kind": kind if isinstance(kind, str) else None, "choice": chosen}
+        return self._call("import_source", args, say=say)
+
+    # --- saving, validating, publishing ----------------------------------------------------------------
+
+    def _save(self, imported: Used) -> Move:
+        bundle = imported.data.get("bundle")
+        wanted = next((n for n in map(name_wanted, self._wishes()) if n), None)
+        path = bundle if isinstance(bundle, str) and bundle else _BUNDLE
+        return self._call("save_agent", {"path": path, "name": wanted})
+
+    def _saved(self, used: Used) -> Move:
+        if used.ok:
+            return self._call("validate_agent", {})
+        error = used.error
+        suggested = str(error.get("suggested") or "")
+        taken = [i for i in self.turn if isinstance(i, Used) and i.error.get("code") == "name_taken"]
+        if error.get("code") != "name_taken" or len(taken) > _SAME_QUESTION or "ask_user" not in self.tools:
+            return Reply(said.not_saved(used))
+        existing = str(error.get("existing") or used.args.get("name") or "the agent of that name")
+        options: list[Mapping[str, Any]] = [
+            {"id": "new", "label": f"A new agent, {suggested}" if suggested else "A new agent under another name"},
+            {"id": "existing", "label": f"One more revision of {existing}"},
+        ]
+        message = str(error.get("message") or f"There is already an agent {existing}.")
+        return self._ask(f"{message} What should this become?", options, "new", multiple=False)
+
+    def _save_as(self, taken: Used, choice: str) -> Move:
+        path = taken.args.get("path") or _BUNDLE
+        if choice == "existing":
+            args = {"path": path, "name": taken.args.get("name"), "onto_existing": True}
+            return self._call("save_agent", args)
+        return self._call("save_agent", {"path": path, "name": taken.error.get("suggested")})
+
+    def _validated(self, used: Used) -> Move:
+        if not used.ok or not used.data.get("passed"):
+            return Reply(said.not_valid(self.agent, used))
+        if self._publishing():
+            return self._call("publish_agent", {})
+        return Reply(self._summary())
+
+    def _publishing(self) -> bool:
+        """Whether the person wants it published: by flag, or the last of their words that speak of it."""
+        if "Publishing was requested by the person" in self.system:
+            return True
+        spoken = next((text for text in self._wishes() if "publish" in text.casefold()), "")
+        return wants_publish(spoken)
+
+    def _wishes(self) -> list[str]:
+        """What the person has said since the last thing that was finished, newest first."""
+        words: list[str] = []
+        replied = False
+        for item in reversed(self.items):
+            if isinstance(item, Said):
+                words.append(item.text)
+            elif isinstance(item, Replied):
+                replied = True
+            elif replied and item.tool == "validate_agent" and item.data.get("passed"):
+                break
+        return words
+
+    def _published(self, used: Used) -> Move:
+        if used.ok and used.data.get("published", True):
+            return Reply(self._summary(published=used))
+        return Reply(said.not_published(self.agent, used))
+
+    def _summary(self, published: Used | None = None) -> str:
+        in_turn = [i for i in self.turn if isinstance(i, Used)]
+        imported = next((i for i in reversed(in_turn) if i.data.get("outcome") == "imported"), None)
+        validated = self._last("validate_agent")
+        return said.built(self.agent, imported, validated, published)
+
+    def _call(self, tool: str, args: Mapping[str, Any], say: str = "") -> Move:
+        """Call a tool that is offered, unless exactly this has failed since the person last spoke."""
+        given = {key: value for key, value in args.items() if value is not None}
+        if tool not in self.tools:
+            return Reply(said.not_offered(tool))
+        if spent(self.since_words, tool, given):
+            return Reply(said.stuck(tool))
+        return Call(tool, given, say)
