@@ -1,0 +1,82 @@
+"""The providers by name: those registered in this process, those built in, those installed packages add."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
+
+from core.provider import Provider, registered_providers
+
+#: name -> "module:class", imported when first asked for. A new provider is one module and one line here.
+BUILTIN: Mapping[str, str] = MappingProxyType(
+    {
+        "offline": "impl.providers.offline:OfflineProvider",
+        "anthropic": "impl.providers.anthropic:AnthropicProvider",
+        "openai_compatible": "impl.providers.openai_compatible:OpenAICompatibleProvider",
+    }
+)
+
+#: The entry point group through which other packages add providers: `name = "package.module:Class"`.
+GROUP = "artificer.providers"
+
+_instances: dict[str, tuple[object, Provider]] = {}
+
+
+def load_provider(name: str) -> Provider:
+    """The provider called `name`, one instance a process. `-` and `_` are the same.
+
+    Registered ones come first, then the built-in, then entry points. Raises LookupError naming what there
+    is; an entry point that does not import raises what it raised.
+    """
+    found = _find(name) or _find(name.replace("-", "_"))
+    if found is None:
+        raise LookupError(_unknown(name))
+    key, source, make = found
+    kept = _instances.get(key)
+    if kept is None or kept[0] != source:
+        kept = _instances[key] = (source, make())
+    return kept[1]
+
+
+def provider_names() -> list[str]:
+    """Every name that `load_provider` takes, sorted."""
+    return sorted({*registered_providers(), *BUILTIN, *(point.name for point in _points())})
+
+
+def _find(name: str) -> tuple[str, object, Callable[[], Provider]] | None:
+    registered = registered_providers().get(name)
+    if registered is not None:
+        return name, registered, registered
+    target = BUILTIN.get(name)
+    if target is not None:
+        return name, target, partial(_make, target)
+    point = next((p for p in _points() if p.name == name), None)
+    if point is None:
+        return None
+    return name, point.value, partial(_make_from, point)
+
+
+def _make(target: str) -> Provider:
+    module, _, attribute = target.partition(":")
+    made: Provider = getattr(importlib.import_module(module), attribute)()
+    return made
+
+
+def _make_from(point: EntryPoint) -> Provider:
+    made: Provider = point.load()()
+    return made
+
+
+def _points() -> list[EntryPoint]:
+    return list(entry_points(group=GROUP))
+
+
+def _unknown(name: str) -> str:
+    names = provider_names()
+    near = difflib.get_close_matches(name, names, 1)
+    guess = f" Did you mean {near[0]}?" if near else ""
+    return f"There is no provider {name!r}.{guess} There are: {', '.join(names)}."
