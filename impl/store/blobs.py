@@ -16,6 +16,7 @@ from core.ports import StoreError
 from impl.store import errors
 
 _NAME: Final = re.compile(r"[0-9a-f]{64}")
+_TOUCH_S: Final = 3600.0
 
 
 class Blobs:
@@ -33,6 +34,10 @@ class Blobs:
         try:
             if not _holds(path, data):
                 self._write(path, data)
+            elif path.stat().st_mtime < time.time() - _TOUCH_S:
+                # Young again: a row is about to name it, so it must not look like rubbish.
+                with contextlib.suppress(OSError):
+                    os.utime(path)
         except OSError as error:
             raise errors.from_os(error, self._home) from error
         return name
@@ -95,7 +100,8 @@ class Blobs:
 
     def _write(self, path: Path, data: bytes) -> None:
         """Write beside and rename: nobody ever sees half a blob."""
-        path.parent.mkdir(mode=0o700, exist_ok=True) if self._directory.is_dir() else self._make(path.parent)
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         new = path.with_name(f".new-{uuid.uuid4().hex}")
         try:
             fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -112,10 +118,6 @@ class Blobs:
         if self._fsync:
             for directory in (path.parent, self._directory, self._home):
                 _sync_directory(directory)
-
-    def _make(self, directory: Path) -> None:
-        self._directory.mkdir(mode=0o700, exist_ok=True)
-        directory.mkdir(mode=0o700, exist_ok=True)
 
 
 def _holds(path: Path, data: bytes) -> bool:

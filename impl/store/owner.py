@@ -33,7 +33,7 @@ class Run:
     def __init__(self, home: Path) -> None:
         self._home = home
         self._directory = home / "run"
-        self.id = uuid.uuid4().hex
+        self.id = uuid.uuid4().hex[:16]
         self._fd: int | None = None
         self._socket: Path | None = None
         reference = weakref.ref(self)

@@ -85,7 +85,8 @@ class SqliteStore(Sessions, Search, Bundles):
                 execute("INSERT OR REPLACE INTO value (key, body) VALUES (?, ?)", (key, body))
 
     def unreferenced_blobs(self, older_than_s: float = _YOUNG_S) -> list[str]:
-        """Blobs that no event, revision or validation names, last written over `older_than_s` seconds ago."""
+        """Blobs that no event, revision or validation names, last stored over `older_than_s` seconds ago."""
+        self._blobs.sweep(_YOUNG_S)
         candidates = set(self._blobs.names(older_than_s))
         if candidates:
             for sql in (

@@ -1,0 +1,212 @@
+"""Damage: what can still be read is read, and what cannot says so."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from core.ports import ChannelEntry, Revision, SessionInfo, StoreError, ValidationRun
+from impl.store.sqlite import SqliteStore
+
+
+@pytest.fixture
+def raw(home: Path, store: SqliteStore) -> sqlite3.Connection:
+    """A connection of somebody who writes what the store never would."""
+    store.create_session(SessionInfo("s", "run"), [("notice", {"n": n}) for n in range(1, 6)])
+    return sqlite3.connect(home / "artificer.db", isolation_level=None)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("X'FFFE0001'", id="garbage blob"),
+        pytest.param("NULL", id="null"),
+        pytest.param("'{\"cut\": '", id="cut JSON"),
+        pytest.param("'[1]'", id="not an object"),
+        pytest.param("42", id="integer"),
+        pytest.param("1.5", id="real"),
+        pytest.param("CAST(X'7B22FF' AS TEXT)", id="text that is not UTF-8"),
+        pytest.param("replace(hex(zeroblob(50000)), '00', '[')", id="deep nesting"),
+    ],
+)
+def test_a_damaged_body_is_one_damaged_event(store: SqliteStore, raw: sqlite3.Connection, body: str) -> None:
+    raw.execute(f"UPDATE event SET body = {body} WHERE id & 0xffff = 3")
+    events = list(store.events("s"))
+    assert [(e.seq, e.damaged) for e in events] == [(n, n == 3) for n in range(1, 6)]
+    assert [e.damaged for e in store.tail("s", 3)] == [True, False, False]
+    assert events[2].to_json()["data"]["damaged"]
+
+
+@pytest.mark.parametrize("value", ["NULL", "X'FF'", "7", "CAST(X'FF41' AS TEXT)"])
+def test_a_damaged_kind_or_time_leaves_the_event_readable(
+    store: SqliteStore, raw: sqlite3.Connection, value: str
+) -> None:
+    raw.execute(f"UPDATE event SET kind = {value}, at = {value} WHERE id & 0xffff = 3")
+    events = list(store.events("s"))
+    assert [e.data for e in events] == [{"n": n} for n in range(1, 6)]
+    assert isinstance(events[2].kind, str)
+    assert isinstance(events[2].at, str)
+
+
+def test_a_json_blob_reads_as_json(store: SqliteStore, raw: sqlite3.Connection) -> None:
+    raw.execute("UPDATE event SET body = CAST(body AS BLOB)")
+    assert [e.data for e in store.events("s")] == [{"n": n} for n in range(1, 6)]
+
+
+def test_a_missing_event_is_passed_over(store: SqliteStore, raw: sqlite3.Connection) -> None:
+    raw.execute("DELETE FROM event WHERE id & 0xffff = 3")
+    assert [e.seq for e in store.events("s")] == [1, 2, 4, 5]
+
+
+def test_an_unknown_kind_is_kept(store: SqliteStore) -> None:
+    store.create_session(SessionInfo("t", "run"), [("from_the_future", {"a": 1})])
+    assert [(e.kind, e.data) for e in store.events("t")] == [("from_the_future", {"a": 1})]
+
+
+def test_a_session_with_damaged_columns_is_listed_with_the_others(store: SqliteStore, raw: sqlite3.Connection) -> None:
+    store.create_session(SessionInfo("t", "run", title="fine"), [])
+    raw.execute(
+        "UPDATE session SET kind = NULL, depth = 'deep', title = CAST(X'41FF' AS TEXT), model = 3,"
+        " input_tokens = X'00', owner = X'FF' WHERE id = 's'"
+    )
+    damaged, fine = store.sessions()
+    assert (damaged.kind, damaged.depth, damaged.title, damaged.model) == ("", 0, "A\ufffd", "3")
+    assert damaged.status == "interrupted"
+    assert fine.title == "fine"
+
+
+def test_a_damaged_draft_or_value_does_not_raise(store: SqliteStore, raw: sqlite3.Connection) -> None:
+    store.set_value("k", 1)
+    store.set_draft("s", "m", "text")
+    raw.execute("UPDATE value SET body = X'FF'")
+    raw.execute("UPDATE draft SET text = CAST(X'FF' AS TEXT)")
+    assert store.get_value("k") is None
+    assert store.draft("s") == ("m", "\ufffd", "")
+
+
+def test_a_damaged_revision_leaves_the_others_readable(store: SqliteStore, raw: sqlite3.Connection) -> None:
+    for n in (1, 2):
+        store.add_revision(Revision("a", f"sha256:{n}", (), "T", "person", "m"))
+    raw.execute("UPDATE revision SET files = '[{' WHERE digest = 'sha256:1'")
+    assert [r.digest for r in store.revisions("a")] == ["sha256:1", "sha256:2"]
+    with pytest.raises(StoreError) as caught:
+        store.revision("a", "sha256:1")
+    assert caught.value.code == "damaged"
+    assert store.revision("a", "sha256:2") is not None
+
+
+def test_a_damaged_validation_never_counts_as_passed(store: SqliteStore, raw: sqlite3.Connection) -> None:
+    store.add_validation(ValidationRun("v", "a", "d", "T", True, "1", {}))
+    raw.execute("UPDATE validation SET problems = '{'")
+    (run,) = store.validations("a")
+    assert run.passed is False
+    assert [p["code"] for p in run.problems] == ["damaged"]
+
+
+def test_a_page_of_garbage_costs_its_events_and_no_more(home: Path) -> None:
+    with SqliteStore(home) as store:
+        store.create_session(SessionInfo("s", "run"), [])
+        store.append("s", [("notice", {"n": n, "text": "x" * 300}) for n in range(1, 1001)])
+        store.create_session(SessionInfo("t", "run"), [("notice", {})])
+    path = home / "artificer.db"
+    data = bytearray(path.read_bytes())
+    middle = data.index(b'{"n":500,') // 4096 * 4096
+    data[middle : middle + 4096] = b"\xa5" * 4096
+    path.write_bytes(data)
+    with SqliteStore(home) as store:
+        events = list(store.events("s"))
+        bad = [e.seq for e in events if e.damaged]
+        assert [e.seq for e in events] == list(range(1, 1001))
+        assert 500 in bad
+        assert len(bad) < 30
+        assert [e.seq for e in store.tail("s", 1000)] == list(range(1, 1001))
+        assert [e.seq for e in store.append("s", [("notice", {})])] == [1001]
+        assert [e.kind for e in store.events("t")] == ["notice"]
+
+
+def test_a_file_that_is_no_database_is_named_and_left_alone(home: Path) -> None:
+    home.mkdir()
+    path = home / "artificer.db"
+    path.write_bytes(b"this is a text file\n" * 500)
+    with pytest.raises(StoreError) as caught:
+        SqliteStore(home)
+    assert caught.value.code == "damaged"
+    assert str(path) in caught.value.message
+    assert caught.value.hint
+    assert path.read_bytes() == b"this is a text file\n" * 500
+
+
+def test_another_programs_database_is_left_alone(home: Path) -> None:
+    home.mkdir()
+    path = home / "artificer.db"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE theirs (a)")
+    other.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError) as caught:
+        SqliteStore(home)
+    assert caught.value.code == "damaged"
+    assert path.read_bytes() == before
+
+
+def test_a_newer_database_is_refused_and_left_alone(home: Path) -> None:
+    SqliteStore(home).close()
+    path = home / "artificer.db"
+    with sqlite3.connect(path) as other:
+        other.execute("PRAGMA user_version = 99")
+    other.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError) as caught:
+        SqliteStore(home)
+    assert caught.value.code == "newer_version"
+    assert "99" in caught.value.message
+    assert path.read_bytes() == before
+
+
+def test_an_older_database_is_brought_forward(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from impl.store import schema
+
+    with SqliteStore(home) as store:
+        store.create_session(SessionInfo("s", "run"), [("notice", {})])
+    step = ("ALTER TABLE session ADD COLUMN colour TEXT", "CREATE TABLE extra (a)")
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, step))
+    with SqliteStore(home) as store:
+        assert [e.kind for e in store.events("s")] == ["notice"]
+        store.append("s", [("notice", {})])
+    with sqlite3.connect(home / "artificer.db") as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (2,)
+        assert db.execute("SELECT count(*) FROM extra").fetchone() == (0,)
+    db.close()
+
+
+def test_a_migration_that_fails_changes_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from impl.store import schema
+
+    SqliteStore(home).close()
+    step = ("CREATE TABLE extra (a)", "NOT SQL AT ALL")
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, step))
+        with pytest.raises(StoreError):
+            SqliteStore(home)
+    with SqliteStore(home) as store:
+        assert store.sessions() == []
+    with sqlite3.connect(home / "artificer.db") as db:
+        assert db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'extra'").fetchone() == (0,)
+    db.close()
+
+
+def test_a_database_that_stays_locked_is_busy(
+    store: SqliteStore, raw: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from impl.store import database
+
+    monkeypatch.setattr(database, "PATIENCE_S", 0.05)
+    raw.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError) as caught:
+        store.move_channel(ChannelEntry("a", "live", "d", None, "", "person"), None)
+    assert caught.value.code == "busy"
+    assert len(list(store.events("s"))) == 5
+    raw.execute("ROLLBACK")
+    assert store.move_channel(ChannelEntry("a", "live", "d", None, "", "person"), None).refused is None
