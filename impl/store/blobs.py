@@ -7,7 +7,6 @@ import hashlib
 import os
 import re
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -102,7 +101,7 @@ class Blobs:
         """Write beside and rename: nobody ever sees half a blob."""
         self._directory.mkdir(mode=0o700, exist_ok=True)
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        new = path.with_name(f".new-{uuid.uuid4().hex}")
+        new = path.with_name(f".new-{os.urandom(8).hex()}")
         try:
             fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with open(fd, "wb") as file:

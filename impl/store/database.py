@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 import threading
@@ -61,8 +62,11 @@ class Database:
 
     def _open_writable(self) -> sqlite3.Connection:
         try:
-            # SQLite gives its side files the mode of the database file.
-            self.path.touch(mode=0o600)
+            # SQLite gives its side files the mode of the database file. A file that is there is not even
+            # opened: closing it would drop the locks that other connections of this process hold.
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            pass
         except OSError as error:
             raise errors.from_os(error, self.path.parent) from error
         self._uri = f"file:{quote(str(self.path))}?mode=rw"
@@ -175,6 +179,11 @@ class Database:
         if not errors.writable(self.path):
             raise self.refusal
         db = self._open_writable()
+        with self._reader_lock:
+            # It may be one that takes the file for unchanging.
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
         self._main.close()
         self._main, self._execute, self.refusal = db, db.execute, None
 
@@ -191,12 +200,20 @@ class Database:
                     return _rows_replacing(db, sql, values)
                 if errors.is_busy(error):
                     return self._patiently(lambda: db.execute(sql, values).fetchall())
-                raise errors.from_sqlite(error, self.path) from error
+                raise self._reason(db, error) from error
 
     def row(self, sql: str, values: Sequence[Any] = ()) -> Row | None:
         """The first row of a query, or None."""
         found = self.rows(sql, values)
         return found[0] if found else None
+
+    def _reason(self, db: sqlite3.Connection, error: sqlite3.Error) -> Exception:
+        """A statement that no longer fits the tables means that a newer program has changed them."""
+        if errors.primary(error) == sqlite3.SQLITE_ERROR:
+            (found,) = db.execute("PRAGMA user_version").fetchone()
+            if found > self._version:
+                return schema.newer(found)
+        return errors.from_sqlite(error, self.path)
 
     def _connection(self) -> tuple[sqlite3.Connection, threading.RLock]:
         if threading.get_ident() == self._thread:

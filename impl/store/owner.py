@@ -10,10 +10,8 @@ import contextlib
 import fcntl
 import json
 import os
-import shutil
-import tempfile
+import threading
 import time
-import uuid
 import weakref
 from pathlib import Path
 from typing import Final
@@ -33,8 +31,9 @@ class Run:
     def __init__(self, home: Path) -> None:
         self._home = home
         self._directory = home / "run"
-        self.id = uuid.uuid4().hex[:16]
+        self.id = os.urandom(8).hex()
         self._fd: int | None = None
+        self._lock = threading.Lock()
         self._socket: Path | None = None
         reference = weakref.ref(self)
         # A forked child that lives longer must not keep the parent's lock.
@@ -42,14 +41,16 @@ class Run:
 
     def acquire(self) -> Path:
         """Hold the lock and return the socket path. Raises StoreError where the home cannot be written."""
-        if self._fd is None or self._socket is None:
-            try:
-                self._socket = self._socket_path()
-                self._fd = self._make_lock(self._socket)
-            except OSError as error:
-                raise errors.from_os(error, self._home) from error
-            self._sweep()
-        return self._socket
+        with self._lock:
+            if self._fd is None or self._socket is None:
+                try:
+                    socket = self._socket_path()
+                    self._fd = self._make_lock(socket)
+                except OSError as error:
+                    raise errors.from_os(error, self._home) from error
+                self._socket = socket
+                self._sweep()
+            return self._socket
 
     def _make_lock(self, socket: Path) -> int:
         """Lock the file before it gets its name: nobody can meet it unlocked."""
@@ -70,6 +71,8 @@ class Run:
         near = self._directory / f"{self.id}.sock"
         if len(os.fsencode(near)) <= _SOCKET_MAX:
             return near
+        import tempfile
+
         for parent in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir()):
             name_length = len(_PRIVATE_PREFIX) + 20
             if parent and os.path.isdir(parent) and len(os.fsencode(parent)) + name_length <= _SOCKET_MAX:
@@ -128,6 +131,8 @@ class Run:
     def _remove(self, lock: Path, socket: Path | None) -> None:
         if socket is not None:
             if socket.parent.name.startswith(_PRIVATE_PREFIX) and socket.name == "s.sock":
+                import shutil
+
                 shutil.rmtree(socket.parent, ignore_errors=True)
             elif socket.parent == self._directory:
                 socket.unlink(missing_ok=True)

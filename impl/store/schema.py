@@ -66,6 +66,12 @@ _FIRST: Final = (
 #: MIGRATIONS[n] takes a database of version n to n + 1; the first makes the tables of an empty one.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
 
+#: One statement, so that the answer belongs to one moment while another process makes the tables.
+_WHOSE: Final = (
+    "SELECT (SELECT user_version FROM pragma_user_version),"
+    " (SELECT application_id FROM pragma_application_id), count(*) FROM sqlite_master"
+)
+
 
 def version() -> int:
     """The schema version this program writes."""
@@ -75,19 +81,16 @@ def version() -> int:
 def found_version(db: sqlite3.Connection) -> int:
     """The version of the database behind `db`; 0 where it is empty. Raises StoreError `newer_version`
     where this program is too old for it, `damaged` where it is somebody else's database."""
-    found = int(db.execute("PRAGMA user_version").fetchone()[0])
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    if application != APPLICATION_ID:
-        (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if found or tables or application:
-            raise StoreError(
-                "damaged",
-                "The database was not made by Artificer.",
-                "Move the file away, or set ARTIFICER_HOME to another directory.",
-            )
+    found, application, tables = db.execute(_WHOSE).fetchone()
+    if application != APPLICATION_ID and (found or tables or application):
+        raise StoreError(
+            "damaged",
+            "The database was not made by Artificer.",
+            "Move the file away, or set ARTIFICER_HOME to another directory.",
+        )
     if found > version():
         raise newer(found)
-    return found
+    return int(found)
 
 
 def newer(found: int) -> StoreError:

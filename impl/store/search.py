@@ -35,6 +35,7 @@ class Search(Part):
 
         The first search of a large home indexes it, some 20 µs an event: call it in a thread.
         """
+        text = text.encode("utf-8", "replace").decode("utf-8")
         words = text.split()
         if not words or limit <= 0:
             return []

@@ -52,7 +52,7 @@ class Sessions(Part):
         at = self._now()
         bodies = [(kind, encode(data)) for kind, data in events]
         self._run.acquire()
-        columns = [getattr(info, name) for name in COLUMNS]
+        columns = [_value(getattr(info, name)) for name in COLUMNS]
         columns[COLUMNS.index("started")] = info.started or at
         try:
             with self._db as execute:
@@ -74,7 +74,7 @@ class Sessions(Part):
         bodies = [(kind, encode(data)) for kind, data in events]
         answered = any(kind == "message" and data.get("role") == "assistant" for kind, data in events)
         names = tuple(columns) if columns else ()
-        values = columns.values() if columns else ()
+        values = [_value(value) for value in columns.values()] if columns else ()
         update = self._updates.get(names) or self._make_update(names)
         with self._db as execute:
             sid = self._sid(session)
@@ -195,7 +195,8 @@ class Sessions(Part):
     def match_session(self, prefix: str) -> list[str]:
         """Ids that begin with `prefix`, sorted."""
         rows = self._db.rows(
-            "SELECT id FROM session WHERE id >= ? AND id < ? ORDER BY id", (prefix, prefix + "\U0010ffff")
+            "SELECT id FROM session WHERE id >= ? AND id < ? ORDER BY id",
+            (_clean(prefix), _clean(prefix) + "\U0010ffff"),
         )
         return [row[0] for row in rows]
 
@@ -299,6 +300,10 @@ def _text(value: object) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return "" if value is None else str(value)
+
+
+def _value(value: object) -> object:
+    return _clean(value) if isinstance(value, str) else value
 
 
 def _clean(text: str) -> str:

@@ -7,10 +7,9 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from core.events import encode
-from core.ports import StoreError
 from impl.store import errors
 from impl.store.blobs import Blobs
 from impl.store.bundles import Bundles
@@ -19,7 +18,12 @@ from impl.store.owner import Run
 from impl.store.search import Search
 from impl.store.sessions import Sessions
 
+if TYPE_CHECKING:
+    from core.ports import Store
+
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
+#: Table, key and column of the places that name blobs.
+_NAMING: Final = (("event", "id", "body"), ("revision", "n", "files"), ("validation", "n", "checks"))
 #: A blob younger than this may belong to a row that is about to be written.
 _YOUNG_S: Final = 24 * 3600.0
 
@@ -89,21 +93,16 @@ class SqliteStore(Sessions, Search, Bundles):
         self._blobs.sweep(_YOUNG_S)
         candidates = set(self._blobs.names(older_than_s))
         if candidates:
-            for sql in (
-                "SELECT body FROM event WHERE id > ? ORDER BY id LIMIT 5000",
-                "SELECT files FROM revision WHERE n > ? ORDER BY n LIMIT 100",
-                "SELECT checks FROM validation WHERE n > ? ORDER BY n LIMIT 100",
-            ):
-                candidates -= self._named(sql)
+            for table, key, column in _NAMING:
+                candidates -= self._named(table, key, column)
         return sorted(candidates)
 
-    def _named(self, sql: str) -> set[str]:
-        """Everything that looks like a hash in the first column; a superset does no harm."""
-        column, _, rest = sql.removeprefix("SELECT ").partition(" FROM ")
-        key = rest.split(" WHERE ")[1].split(" ")[0]
+    def _named(self, table: str, key: str, column: str) -> set[str]:
+        """Everything in a column that looks like a hash; too many do no harm."""
+        sql = f"SELECT {key}, {column} FROM {table} WHERE {key} > ? ORDER BY {key} LIMIT 500"
         named: set[str] = set()
         last = -1
-        while rows := self._db.rows(f"SELECT {key}, {column} FROM {rest}", (last,)):
+        while rows := self._db.rows(sql, (last,)):
             for _, body in rows:
                 named.update(_HASH.findall(body if isinstance(body, str) else repr(body)))
             last = rows[-1][0]
@@ -120,4 +119,5 @@ class SqliteStore(Sessions, Search, Bundles):
         self._db.close()
 
 
-__all__ = ["SqliteStore", "StoreError", "utc_now"]
+if TYPE_CHECKING:
+    _is_a_store: type[Store] = SqliteStore

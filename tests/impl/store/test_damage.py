@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,12 @@ from impl.store.sqlite import SqliteStore
 
 
 @pytest.fixture
-def raw(home: Path, store: SqliteStore) -> sqlite3.Connection:
+def raw(home: Path, store: SqliteStore) -> Iterator[sqlite3.Connection]:
     """A connection of somebody who writes what the store never would."""
     store.create_session(SessionInfo("s", "run"), [("notice", {"n": n}) for n in range(1, 6)])
-    return sqlite3.connect(home / "artificer.db", isolation_level=None)
+    connection = sqlite3.connect(home / "artificer.db", isolation_level=None)
+    yield connection
+    connection.close()
 
 
 @pytest.mark.parametrize(

@@ -132,13 +132,17 @@ try:
 except StoreError as error:
     tell(error.code)
 tell(len(list(store.events("s"))))
+try:
+    store.draft("s")
+except StoreError as error:
+    tell(error.code)
 """
     older = spawn(home, code)
     assert line(older) == "ready"
     newer = """
 import impl.store.schema as schema
 store.close()
-schema.MIGRATIONS = (*schema.MIGRATIONS, ("ALTER TABLE session ADD COLUMN colour TEXT",))
+schema.MIGRATIONS = (*schema.MIGRATIONS, ("ALTER TABLE draft RENAME COLUMN text TO words",))
 store = SqliteStore(Path(sys.argv[1]))
 store.append("s", [("notice", {"by": "newer"})])
 """
@@ -148,3 +152,18 @@ store.append("s", [("notice", {"by": "newer"})])
     older.stdin.flush()
     assert line(older) == "newer_version"
     assert line(older) == "1"
+    assert line(older) == "newer_version"
+
+
+def test_homes_opened_and_closed_by_several_processes_lose_nothing(home: Path, spawn: Spawn) -> None:
+    code = """
+store.create_session(SessionInfo(sys.argv[2], "run"), [])
+for n in range(60):
+    store.close()
+    store = SqliteStore(Path(sys.argv[1]))
+    store.append(sys.argv[2], [("notice", {"n": n})])
+"""
+    processes = [spawn(home, code, f"s{n}") for n in range(3)]
+    assert [p.wait(60) for p in processes] == [0] * 3
+    with SqliteStore(home) as store:
+        assert [s.last_seq for s in store.sessions()] == [60] * 3

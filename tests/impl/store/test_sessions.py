@@ -115,6 +115,16 @@ def test_columns_change_together_with_the_events(store: SqliteStore) -> None:
     )
 
 
+def test_half_a_surrogate_pair_in_a_column_is_no_obstacle(store: SqliteStore) -> None:
+    make(store, title="cut \ud83d")
+    store.append("s1", [], {"summary": "cut \ud83d"})
+    info = store.session("s1")
+    assert info is not None
+    assert (info.title, info.summary) == ("cut ?", "cut ?")
+    assert store.match_session("\ud83d") == []
+    assert store.search("\ud83d") == []
+
+
 def test_columns_alone_can_be_set_without_an_event(store: SqliteStore) -> None:
     make(store)
     assert store.append("s1", [], {"title": "A title"}) == []
