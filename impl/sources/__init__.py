@@ -1,0 +1,36 @@
+"""Sources: bringing a folder or repository in and converting it by rules; nothing of it is ever run."""
+
+from __future__ import annotations
+
+from impl.sources.fetch import Caps, Fetched, fetch_source
+from impl.sources.importer import import_source
+from impl.sources.refs import same_source, source_name
+from impl.sources.survey import survey
+from impl.sources.values import (
+    Blocker,
+    Candidate,
+    ImportResult,
+    Licence,
+    Loss,
+    Option,
+    SourceError,
+    Survey,
+)
+
+__all__ = [
+    "Blocker",
+    "Candidate",
+    "Caps",
+    "Fetched",
+    "ImportResult",
+    "Licence",
+    "Loss",
+    "Option",
+    "SourceError",
+    "Survey",
+    "fetch_source",
+    "import_source",
+    "same_source",
+    "source_name",
+    "survey",
+]

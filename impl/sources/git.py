@@ -1,0 +1,259 @@
+"""Git as a reader of sources: the commit a folder is at, and a clone that runs nothing of the repository."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from impl.sources.values import SourceError
+
+_PASSED = ("PATH", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO")
+_PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy")
+_SAFE = (
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.symlinks=false"),
+    *("-c", "core.autocrlf=false"),
+    *("-c", "core.eol=lf"),
+    *("-c", "core.attributesFile=/dev/null"),
+    *("-c", "credential.helper="),
+    *("-c", "submodule.recurse=false"),
+    *("-c", "protocol.allow=never"),
+    *("-c", "gc.auto=0"),
+    *("-c", "advice.detachedHead=false"),
+)
+_MISSING = re.compile(
+    r"missing (?:blob|tree|commit|object)|unable to read|could not read [0-9a-f]{7}|repository corruption"
+    r"|did not send all necessary objects|bad (?:tree )?object|not our ref|unable to find [0-9a-f]{7}"
+    r"|object file .* is empty|lazy fetching disabled|promisor remote|invalid object|loose object",
+    re.IGNORECASE,
+)
+_NOT_THERE = re.compile(
+    r"repository .* not found|not found|does not exist|does not appear to be a git repository"
+    r"|no such file|could not resolve host|could not read username|authentication failed",
+    re.IGNORECASE,
+)
+
+
+def safe_environment(home: Path, protocol: str = "none") -> dict[str, str]:
+    """An environment in which git asks nothing, reads no configuration of the machine's or the person's, and
+    speaks only `protocol`. `home` is an empty directory (no `.netrc` there)."""
+    kept = {key: os.environ[key] for key in (*_PASSED, *_PROXIES) if key in os.environ}
+    return kept | {
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home),
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "false",
+        "SSH_ASKPASS": "false",
+        "GIT_ALLOW_PROTOCOL": protocol,
+        "GIT_LFS_SKIP_SMUDGE": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+    }
+
+
+def head_commit(repository: Path) -> str | None:
+    """The commit that `HEAD` of a repository's top (or git directory) names; None without one or without git."""
+    command = ["git", *_SAFE, "-c", "safe.directory=*", "rev-parse", "--verify", "--quiet", "HEAD^{commit}"]
+    environment = safe_environment(Path("/nonexistent")) | {"GIT_CEILING_DIRECTORIES": str(repository.parent)}
+    try:
+        done = subprocess.run(
+            command,
+            cwd=repository,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    text = done.stdout.decode("ascii", "replace").strip()
+    return text if done.returncode == 0 and re.fullmatch(r"[0-9a-f]{40,64}", text) else None
+
+
+async def clone(
+    url: str, scratch: Path, *, seconds: float, max_bytes: int, progress: Callable[[str], None] | None
+) -> tuple[Path, str | None, list[str], list[str]]:
+    """Clone the newest commit of `url` below the empty directory `scratch`, `.git` apart from the files.
+
+    Returns (directory of the files, commit or None where there is none, paths that are symbolic links there,
+    notes). Raises SourceError. Runs no hook, filter or submodule of the repository.
+    """
+    git_dir, tree = scratch / "git", scratch / "tree"
+    tree.mkdir()
+    runner = _Runner(url, scratch, git_dir, seconds, max_bytes, progress)
+    await runner.run(
+        *("clone", "--bare", "--depth", "1", "--single-branch", "--no-tags", "--template=", "--progress"),
+        *("--no-recurse-submodules", "--", url, str(git_dir)),
+    )
+    commit = await asyncio.to_thread(head_commit, git_dir)
+    if commit is None:
+        return tree, None, [], []
+    links, notes = _special_entries(await runner.run("ls-tree", "-r", "-l", "-z", commit), max_bytes)
+    await runner.run("checkout", "--force", commit, "--", ".")
+    return tree, commit, links, notes
+
+
+def _special_entries(listing: bytes, max_bytes: int) -> tuple[list[str], list[str]]:
+    links: list[str] = []
+    notes: list[str] = []
+    total = 0
+    for entry in filter(None, listing.split(b"\0")):
+        head, _, name = entry.partition(b"\t")
+        mode, _, _, size = head.split()
+        path = os.fsdecode(name)
+        if mode == b"120000":
+            links.append(path)
+        elif mode == b"160000":
+            notes.append(f"{path}: a submodule, not fetched")
+        total += int(size) if size.isdigit() else 0
+    if total > max_bytes:
+        raise _too_large(total)
+    return links, notes
+
+
+def _too_large(size: int) -> SourceError:
+    return SourceError(
+        "too_large",
+        f"The repository holds {size / 1e6:,.0f} MB, more than is brought in.",
+        "Clone it yourself and give the folder that matters.",
+    )
+
+
+class _Runner:
+    """Runs git for one clone, under one deadline and one bound on what it may download."""
+
+    def __init__(
+        self,
+        url: str,
+        scratch: Path,
+        git_dir: Path,
+        seconds: float,
+        max_bytes: int,
+        progress: Callable[[str], None] | None,
+    ) -> None:
+        self.url = url
+        self.scratch = scratch
+        self.git_dir = git_dir
+        self.seconds = seconds
+        self.max_bytes = max_bytes
+        self.progress = progress
+        self.deadline = asyncio.get_running_loop().time() + seconds
+
+    async def run(self, *arguments: str) -> bytes:
+        """Run one git command and give its standard output; raises SourceError where it fails."""
+        protocol = "file" if self.url.startswith("file:") else "https"
+        environment = safe_environment(self.scratch, protocol)
+        where = () if arguments[0] == "clone" else (f"--git-dir={self.git_dir}", f"--work-tree={self.scratch}/tree")
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *("git", *_SAFE, "-c", f"protocol.{protocol}.allow=always", *where, *arguments),
+                cwd=self.scratch / "tree",
+                env=environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+                umask=0o022,
+            )
+        except FileNotFoundError as error:
+            raise SourceError(
+                "clone_failed", "git is not installed here.", "Install git, or give a folder instead."
+            ) from error
+        try:
+            return await self._finish(process)
+        finally:
+            _kill(process)
+            await process.wait()
+
+    async def _finish(self, process: asyncio.subprocess.Process) -> bytes:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        tail: list[str] = []
+        reading = asyncio.gather(process.stdout.read(), self._report(process.stderr, tail), process.wait())
+        try:
+            while not reading.done():
+                left = self.deadline - asyncio.get_running_loop().time()
+                if left <= 0:
+                    raise SourceError(
+                        "clone_failed",
+                        f"Cloning {self.url} took longer than {self.seconds:.0f} s.",
+                        "Try again, or clone it yourself and give the folder.",
+                    )
+                await asyncio.wait({reading}, timeout=min(left, 0.5))
+                size = await asyncio.to_thread(_directory_size, self.git_dir / "objects")
+                if size > self.max_bytes:
+                    raise _too_large(size)
+            output, _, code = reading.result()
+        finally:
+            reading.cancel()
+        if code != 0:
+            raise _failure(self.url, "\n".join(tail))
+        return output
+
+    async def _report(self, stream: asyncio.StreamReader, tail: list[str]) -> None:
+        rest = ""
+        while chunk := await stream.read(4096):
+            *lines, rest = re.split(r"[\r\n]+", rest + chunk.decode("utf-8", "replace"))
+            for line in filter(None, (_printable(line) for line in lines)):
+                if "%" not in line:
+                    tail.append(line)
+                    del tail[:-20]
+                if self.progress is not None:
+                    self.progress(line)
+        if rest.strip():
+            tail.append(_printable(rest))
+
+
+def _printable(line: str) -> str:
+    return "".join(char for char in line if char.isprintable()).strip()[:300]
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    """End git and the helpers it started (its own process group)."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _directory_size(directory: Path) -> int:
+    total = 0
+    for base, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(base, name)).st_size
+            except OSError:  # git renames its temporary packs meanwhile
+                continue
+    return total
+
+
+def _failure(url: str, output: str) -> SourceError:
+    lines = [line for line in output.splitlines() if not line.startswith(("Cloning into", "warning:"))]
+    said = " ".join(lines[-3:])[:400]
+    if _MISSING.search(output):
+        return SourceError(
+            "blobs_missing",
+            f"Some files of {url} are missing from the repository itself: {said}",
+            "Repair it (`git fsck`, `git fetch --refetch`) or clone it anew from where it is whole.",
+        )
+    if _NOT_THERE.search(output):
+        return SourceError(
+            "not_found",
+            f"There is no public repository at {url}: {said}",
+            "Check the address. If it is private, clone it yourself and give the folder.",
+        )
+    return SourceError(
+        "clone_failed", f"Cloning {url} failed: {said}", "Try again, or clone it yourself and give the folder."
+    )

@@ -1,0 +1,202 @@
+"""One import: survey, ask what must be asked, convert what was chosen, write the bundle."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from impl.sources.formats import DOCUMENTATION, load_format
+from impl.sources.licence import find_licence
+from impl.sources.survey import survey_tree
+from impl.sources.tree import SourceTree
+from impl.sources.values import (
+    Blocker,
+    Candidate,
+    Draft,
+    ImportResult,
+    Loss,
+    Mode,
+    Option,
+    Refusal,
+    Survey,
+    shorten,
+)
+
+
+def import_source(
+    root: Path,
+    *,
+    name: str,
+    kind: str | None = None,
+    choice: list[str] | None = None,
+    out: Path,
+    mode: Mode = "lenient",
+) -> ImportResult:
+    """Convert the source in the directory `root` into a bundle of the agent `name` at `out`.
+
+    `kind` and `choice` (candidate ids) are the answers to earlier questions; without them a question comes
+    back where there is more than one possibility, and nothing is written. A `kind` that was named holds
+    although something speaks against the whole (the person chose it knowingly); the losses then say what.
+    `out` must be absent or empty. Runs nothing of the source. The same arguments give the same bytes.
+    Raises OSError where files cannot be read or written.
+    """
+    tree = SourceTree(root)
+    surveyed = survey_tree(tree)
+    picked = _pick_kind(surveyed, name, kind)
+    if isinstance(picked, ImportResult):
+        return picked
+    chosen = _pick_candidates(surveyed, name, picked, choice)
+    if isinstance(chosen, ImportResult):
+        return chosen
+    try:
+        draft = load_format(picked).convert(tree, chosen, name, mode)
+    except Refusal as refusal:
+        return ImportResult(
+            "refused",
+            name,
+            kind=picked,
+            capability=refusal.capability,
+            reason=refusal.reason,
+            evidence=refusal.evidence,
+            notes=surveyed.notes,
+        )
+    licence = find_licence(root, draft.licensed)
+    write_bundle(tree, draft, name, out)
+    against = [_as_loss(blocker) for blocker in surveyed.blockers if picked == DOCUMENTATION]
+    return ImportResult(
+        "imported",
+        name,
+        kind=picked,
+        bundle=out,
+        description=draft.description,
+        losses=(*against, *draft.losses),
+        licence=licence.to_json(),
+        counts=draft.counts,
+        notes=(*surveyed.notes, *licence.notes),
+    )
+
+
+def _as_loss(blocker: Blocker) -> Loss:
+    return Loss(".", f"{blocker.capability}: not converted", blocker.reason)
+
+
+def _pick_kind(surveyed: Survey, name: str, kind: str | None) -> str | ImportResult:
+    """The kind to convert, or the question or refusal that comes first."""
+    if kind is not None and surveyed.candidates(kind):
+        return kind
+    if not surveyed.kinds:
+        first = surveyed.blockers[0]
+        return ImportResult(
+            "refused",
+            name,
+            capability=first.capability,
+            reason=" ".join(blocker.reason for blocker in surveyed.blockers),
+            evidence=tuple(line for blocker in surveyed.blockers for line in blocker.evidence),
+            notes=surveyed.notes,
+        )
+    if len(surveyed.kinds) == 1 and kind is None:
+        return surveyed.kinds[0]
+    wrong = "" if kind is None else f"There is no {kind} in this source. "
+    return ImportResult(
+        "question",
+        name,
+        asks="kind",
+        message=f"{wrong}This source can become an agent in more than one way. What should {name} be made from?"
+        if len(surveyed.kinds) > 1
+        else f"{wrong}What should {name} be made from?",
+        options=tuple(_kind_option(surveyed, each) for each in surveyed.kinds),
+        recommended=surveyed.recommended,
+        notes=surveyed.notes,
+    )
+
+
+def _kind_option(surveyed: Survey, kind: str) -> Option:
+    candidates = surveyed.candidates(kind)
+    label = load_format(kind).LABEL
+    if kind == DOCUMENTATION:
+        return Option(kind, f"{label} — answers from {candidates[0].files} page(s)")
+    return Option(kind, f"{label} — {shorten(', '.join(candidate.id for candidate in candidates), 100)}")
+
+
+def _pick_candidates(
+    surveyed: Survey, name: str, kind: str, choice: Sequence[str] | None
+) -> tuple[Candidate, ...] | ImportResult:
+    """The candidates to convert, or the question which."""
+    candidates = surveyed.candidates(kind)
+    if len(candidates) == 1 and not choice:
+        return candidates
+    multiple = load_format(kind).MULTIPLE
+    wanted = list(dict.fromkeys(item.strip() for item in choice or () if item.strip()))
+    if multiple and [item.lower() for item in wanted] == ["all"]:
+        return candidates
+    by_id = {candidate.id: candidate for candidate in candidates}
+    by_id |= {candidate.path: candidate for candidate in candidates}
+    unknown = [item for item in wanted if item not in by_id and item.lower() not in by_id]
+    if wanted and not unknown and (multiple or len(wanted) == 1):
+        taken = {by_id.get(item, by_id.get(item.lower())) for item in wanted}
+        return tuple(candidate for candidate in candidates if candidate in taken)
+    return _which(surveyed, name, kind, unknown)
+
+
+def _which(surveyed: Survey, name: str, kind: str, unknown: Sequence[str]) -> ImportResult:
+    candidates = surveyed.candidates(kind)
+    fullest = min(candidates, key=lambda candidate: (-candidate.files, candidate.path))
+    alike = all(candidate.files == fullest.files for candidate in candidates)
+    why = "recommended: the first" if alike else f"recommended: the most complete, {fullest.files} files"
+    label = load_format(kind).LABEL
+    multiple = load_format(kind).MULTIPLE
+    ask = f"Which should {name} have? Several may be named, or all." if multiple else f"Which one should {name} be?"
+    wrong = f"There is no {', '.join(unknown)} here. " if unknown else ""
+    return ImportResult(
+        "question",
+        name,
+        kind=kind,
+        asks="choice",
+        message=f"{wrong}{label}: this source has {len(candidates)}. {ask}",
+        options=tuple(Option(c.id, c.label if c is not fullest else f"{c.label} ({why})") for c in candidates),
+        recommended=fullest.id,
+        multiple=multiple,
+        notes=surveyed.notes,
+    )
+
+
+def write_bundle(tree: SourceTree, draft: Draft, name: str, out: Path) -> None:
+    """Write a draft as a bundle directory; `out` must be absent or empty. Raises FileExistsError, OSError."""
+    if out.exists() and any(out.iterdir()):
+        raise FileExistsError(f"{out} is not empty")
+    out.mkdir(parents=True, exist_ok=True)
+    _put(out / "agent.yaml", manifest_text(draft, name).encode(), False)
+    _put(out / "persona.md", draft.persona.encode(), False)
+    for file in draft.files:
+        target = out / file.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if file.source is None:
+            _put(target, file.data, file.x)
+        else:
+            shutil.copyfile(tree.root / file.source, target, follow_symlinks=False)
+            target.chmod(0o755 if file.x else 0o644)
+
+
+def _put(path: Path, data: bytes, x: bool) -> None:
+    path.write_bytes(data)
+    path.chmod(0o755 if x else 0o644)
+
+
+def manifest_text(draft: Draft, name: str) -> str:
+    """The `agent.yaml` of a draft."""
+    from core import Manifest, dump_manifest
+
+    policy = {"run_sandbox": draft.run_sandbox, "run_skill": draft.run_skill}
+    return dump_manifest(
+        Manifest.model_validate(
+            {
+                "schema": "artificer/v1",
+                "name": name,
+                "description": draft.description,
+                "skills": draft.skills,
+                "corpus": draft.corpus,
+                "policy": policy,
+            }
+        )
+    )

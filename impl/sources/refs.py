@@ -1,0 +1,124 @@
+"""References to sources: a path or a URL, what an agent made of it is called, and when two are the same."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+from impl.sources.values import SourceError
+
+NAME_LIMIT = 64
+_SCP = re.compile(r"^(?:[\w.-]+@)?([\w.-]+\.[\w.-]+):(?!//)(?!\d+/)(.+)$")
+_WEB_PAGE = re.compile(r"^(/[^/]+/[^/]+)/(?:-/)?(?:tree|blob|src|raw|commit|releases|issues|pull|wiki)(?:/|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A source a person named: `path` is set for a local one, `url` for one that git clones."""
+
+    kind: Literal["path", "git"]
+    path: Path | None = None
+    url: str | None = None
+
+
+def parse_reference(ref: str) -> Reference:
+    """Tell what `ref` names. Raises SourceError `unsupported_url` (with the address to use instead) or
+    `not_found`; a path is made absolute and need not exist."""
+    text = ref.strip()
+    if not text:
+        raise SourceError("not_found", "No source was named.", "Paste a public repository URL or a path.")
+    scheme, separator, _ = text.partition("://")
+    if separator and re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme):
+        return _url(text, scheme.lower())
+    path = Path(text).expanduser()
+    scp = _SCP.match(text)
+    if not path.exists() and scp:
+        host, rest = scp[1], scp[2].strip("/")
+        raise _unsupported("SSH addresses are not cloned, because they need a key.", f"https://{host}/{rest}")
+    if not path.exists() and re.match(r"^(?:www\.)?[\w-]+\.(?:com|org|net|io|dev|sh)/", text):
+        raise _unsupported("This looks like a web address without its scheme.", f"https://{text}")
+    return Reference("path", path=path.resolve())
+
+
+def _url(text: str, scheme: str) -> Reference:
+    try:
+        parts = urlsplit(text)
+        host = parts.hostname or ""
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError as error:
+        raise SourceError(
+            "unsupported_url", f"This is not a valid address: {error}.", "Check it and try again."
+        ) from error
+    if scheme == "file":
+        if host not in ("", "localhost"):
+            raise SourceError("unsupported_url", "A file:// address must be of this machine.", "Give the path.")
+        return Reference("git", url=f"file://{parts.path.rstrip('/') or '/'}")
+    clean = f"https://{host}{port}{parts.path}"
+    if scheme == "ssh" or scheme.startswith("git"):
+        raise _unsupported(f"{scheme}:// addresses are not cloned.", clean if host else "https://HOST/OWNER/NAME")
+    if scheme != "https":
+        raise _unsupported(f"{scheme}:// addresses are not fetched.", clean if host else "https://HOST/OWNER/NAME")
+    if parts.username is not None or parts.password is not None:
+        raise _unsupported("The address holds a user name or a token, which would be recorded.", clean)
+    if not host or not parts.path.strip("/"):
+        raise SourceError("unsupported_url", "The address names no repository.", "Use https://HOST/OWNER/NAME.")
+    page = _WEB_PAGE.match(parts.path)
+    if page:
+        raise _unsupported("The address is of a page in a repository.", f"https://{host}{port}{page[1]}")
+    return Reference("git", url=clean.rstrip("/"))
+
+
+def _unsupported(message: str, instead: str) -> SourceError:
+    return SourceError("unsupported_url", message, f"Use {instead}, or clone it yourself and give the folder.")
+
+
+def source_name(ref: str) -> str:
+    """The name of an agent made from `ref`: its last path part, lowercase, letters, digits and hyphens, at
+    most 64 characters, never empty. `.` and `..` are the directories they name."""
+    text = ref.strip()
+    if "://" in text:
+        path = unquote(text.partition("://")[2].partition("?")[0].partition("#")[0])
+        if not text.lower().startswith("file://"):
+            path = path.partition("/")[2] or path
+        last = path.rstrip("/").rpartition("/")[2]
+    elif _SCP.match(text) and not Path(text).exists():
+        last = text.rstrip("/").rpartition("/")[2].rpartition(":")[2]
+    else:
+        resolved = Path(text).expanduser().resolve()
+        last = resolved.stem if resolved.is_file() else resolved.name
+    return slug(last.removesuffix(".git") or last)
+
+
+def slug(text: str, fallback: str = "agent") -> str:
+    """`text` as a name: accents dropped, everything but a-z, 0-9 and single inner hyphens replaced by a
+    hyphen. Where nothing is left, `fallback` with a short hash of the text, so that two stay apart."""
+    folded = unicodedata.normalize("NFKD", text)
+    plain = "".join(char for char in folded if not unicodedata.combining(char)).lower()
+    name = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:NAME_LIMIT].strip("-")
+    if name or not text.strip("/. "):
+        return name or fallback
+    return f"{fallback}-{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:8]}"
+
+
+def same_source(a: str, b: str) -> bool:
+    """Whether two references (paths, `file://` or `https://` addresses) name the same source; `.git`, a
+    trailing slash and the case of the host do not matter."""
+    return _normal(a) == _normal(b)
+
+
+def _normal(ref: str) -> str:
+    text = ref.strip()
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme.lower() == "file":
+        text = unquote("/" + rest.removeprefix("localhost").lstrip("/"))
+    elif separator:
+        host, _, path = rest.partition("/")
+        host = host.rpartition("@")[2].lower().removesuffix(":443")
+        return f"{host}/{path.partition('#')[0].rstrip('/').removesuffix('.git').rstrip('/')}"
+    resolved = str(Path(text).expanduser().resolve()).rstrip("/")
+    return resolved.removesuffix("/.git").removesuffix(".git") or "/"

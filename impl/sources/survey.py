@@ -1,0 +1,122 @@
+"""What a source holds: its candidates by kind, which kinds come into question, and what stands against it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from impl.sources.blockers import at, code_blockers, own_paths
+from impl.sources.documentation import is_code, page_paths
+from impl.sources.formats import DOCUMENTATION, FORMATS, load_format
+from impl.sources.tree import SourceTree, directories, words
+from impl.sources.values import Blocker, Candidate, Survey
+
+_MANIFESTS = words(
+    "pyproject.toml setup.py setup.cfg package.json cargo.toml go.mod pom.xml build.gradle build.gradle.kts gemfile"
+    " composer.json cmakelists.txt mix.exs package.swift"
+)
+_TOOLING = frozenset({"scripts", "script", "tools", "hack", "ci", "bin", "build", "install"})
+_MODEL = "Rules alone cannot convert this. It needs a model: choose a provider."
+
+Found = Mapping[str, tuple[Candidate, ...]]
+
+
+def survey(path: Path) -> Survey:
+    """Survey the directory `path`. Nothing is run or changed. Raises OSError where it cannot be read."""
+    return survey_tree(SourceTree(path))
+
+
+def survey_tree(tree: SourceTree) -> Survey:
+    """Survey a listed tree."""
+    found = {kind: tuple(load_format(kind).find(tree)) for kind in FORMATS}
+    kinds, recommended, notes = _contenders(tree, found)
+    blockers = _blockers(tree, found, kinds)
+    if blockers:
+        kinds = tuple(kind for kind in kinds if kind != DOCUMENTATION)
+        recommended = recommended if recommended in kinds else next(iter(kinds), None)
+    return Survey(found, kinds, recommended, () if kinds else blockers, (*tree.notes, *notes))
+
+
+def _contenders(tree: SourceTree, found: Found) -> tuple[tuple[str, ...], str | None, list[str]]:
+    """(kinds in question, the recommended one, notes), by where their candidates lie."""
+    documented = bool(found[DOCUMENTATION])
+    others = [kind for kind in FORMATS if kind != DOCUMENTATION and found[kind]]
+    usual = [kind for kind in others if any(c.place == "usual" for c in found[kind])]
+    helpers = [kind for kind in others if any(c.place == "helper" for c in found[kind])]
+    code = _own_code(tree, found)
+    project = documented and (bool(code) or _has_own_docs(tree))
+    if usual:
+        if documented and _is_package(tree) and code:
+            return (*usual, DOCUMENTATION), usual[0], []
+        return tuple(usual), usual[0], []
+    if helpers:
+        return ((DOCUMENTATION,), DOCUMENTATION, _passed_over(found, helpers)) if project else _only(helpers)
+    if others and not documented:
+        return _only(others)
+    if others and not code:
+        return (*others, DOCUMENTATION), DOCUMENTATION, []
+    if documented:
+        return (DOCUMENTATION,), DOCUMENTATION, _passed_over(found, others)
+    return (), None, []
+
+
+def _only(kinds: Sequence[str]) -> tuple[tuple[str, ...], str | None, list[str]]:
+    return tuple(kinds), kinds[0], []
+
+
+def _passed_over(found: Found, kinds: Sequence[str]) -> list[str]:
+    return [
+        f"{load_format(kind).LABEL} ({', '.join(c.id for c in found[kind])}) are helpers of this project, not its offer"
+        for kind in kinds
+    ]
+
+
+def _own_code(tree: SourceTree, found: Found) -> list[str]:
+    """The project's code outside its skills and its own tooling."""
+    skills = [c.path for kind in FORMATS if kind != DOCUMENTATION for c in found[kind]]
+    return [
+        path
+        for path in own_paths(tree, [directory for directory in skills if not directory.endswith(".md")])
+        if is_code(path) and not any(part.lower() in _TOOLING for part in directories(path))
+    ]
+
+
+def _has_own_docs(tree: SourceTree) -> bool:
+    return sum(len(PurePosixPath(page).parts) > 1 for page in page_paths(tree)) > 0
+
+
+def _is_package(tree: SourceTree) -> bool:
+    return any(path.lower() in _MANIFESTS or path.lower().endswith((".sln", ".csproj")) for path in tree.files)
+
+
+def _blockers(tree: SourceTree, found: Found, kinds: Sequence[str]) -> tuple[Blocker, ...]:
+    if not tree.files:
+        return (Blocker("empty", "an empty source", "It holds no files that count. Name another source."),)
+    if not any(tree.text(path) for path in tree.files):
+        evidence = tuple(f"{file.path}: {file.size:,} bytes, not text" for file in list(tree.files.values())[:10])
+        return (Blocker("binaries", "binary files", "It holds only binary files; nothing can be read.", evidence),)
+    skills = [c.path for c in found["agent_skills"]]
+    blockers = code_blockers(tree, own_paths(tree, skills))
+    if blockers or kinds:
+        return blockers
+    return (_undecided(tree),)
+
+
+def _undecided(tree: SourceTree) -> Blocker:
+    """Nothing speaks against it, but no rule converts it either."""
+    specs = tuple(line for path in tree.files if (line := _openapi_line(tree, path)) is not None)
+    if specs:
+        return Blocker("openapi", "an OpenAPI document", f"Which operations become tools is a choice. {_MODEL}", specs)
+    evidence = tuple(f"{path}: {file.size:,} bytes" for path, file in list(tree.files.items())[:10])
+    return Blocker("unknown", "a source without skills, subagents or documentation", _MODEL, evidence)
+
+
+def _openapi_line(tree: SourceTree, path: str) -> str | None:
+    if not path.lower().endswith((".yaml", ".yml", ".json")):
+        return None
+    head = tree.bytes(path, 4096).decode("utf-8", "replace")
+    for number, line in enumerate(head.splitlines(), 1):
+        if re.match(r"""^[\s{]*["']?(?:openapi|swagger)["']?\s*:\s*["']?[23]\.""", line):
+            return at(path, number, line)
+    return None
