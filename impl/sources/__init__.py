@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from impl.sources.fetch import Caps, Fetched, fetch_source
 from impl.sources.importer import import_source
+from impl.sources.licence import find_licence
 from impl.sources.refs import same_source, source_name
 from impl.sources.survey import survey
 from impl.sources.values import (
@@ -29,6 +30,7 @@ __all__ = [
     "SourceError",
     "Survey",
     "fetch_source",
+    "find_licence",
     "import_source",
     "same_source",
     "source_name",

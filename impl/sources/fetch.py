@@ -38,20 +38,16 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A source brought in. `location` is the absolute path or the address; `commit` a full hash or None."""
+    """A source brought in: an absolute `path` or a `url`, by `kind`; `commit` is a full hash or None."""
 
     ref: str
     kind: Literal["path", "git"]
-    location: str
+    path: str | None
+    url: str | None
     commit: str | None
     files: int
     bytes: int
     notes: tuple[str, ...] = ()
-
-    @property
-    def source(self) -> dict[str, str | None]:
-        """What is kept beside a revision: `{"path" | "url", "commit"}`."""
-        return {"path" if self.kind == "path" else "url": self.location, "commit": self.commit}
 
 
 async def fetch_source(
@@ -69,10 +65,9 @@ async def fetch_source(
     if dest.exists() and any(dest.iterdir()):
         raise SourceError("not_readable", f"{dest} is not empty.", "Fetch into an empty directory.")
     if reference.path is not None and not _is_bare(reference.path):
-        location = str(reference.path)
         files, size, notes = await _copy(reference.path, dest, caps, (), progress)
         commit = await asyncio.to_thread(_commit_of, reference.path)
-        return Fetched(ref, "path", location, commit, files, size, tuple(notes))
+        return Fetched(ref, "path", str(reference.path), None, commit, files, size, tuple(notes))
     url = reference.url or f"file://{reference.path}"
     dest.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".clone-", dir=dest.parent, ignore_cleanup_errors=True) as scratch:
@@ -80,7 +75,7 @@ async def fetch_source(
             url, Path(scratch), seconds=caps.seconds, max_bytes=4 * caps.bytes, progress=progress
         )
         files, size, more = await _copy(tree, dest, caps, links, progress)
-    return Fetched(ref, "git", url, commit, files, size, (*notes, *more))
+    return Fetched(ref, "git", None, url, commit, files, size, (*notes, *more))
 
 
 def _is_bare(path: Path) -> bool:

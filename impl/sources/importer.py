@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from impl.sources.formats import DOCUMENTATION, load_format
-from impl.sources.licence import find_licence
+from impl.sources.licence import licence_of
 from impl.sources.survey import survey_tree
 from impl.sources.tree import SourceTree
 from impl.sources.values import (
@@ -43,6 +43,9 @@ def import_source(
     """
     tree = SourceTree(root)
     surveyed = survey_tree(tree)
+    if kind is None and choice and len(surveyed.kinds) > 1 and choice[0] in surveyed.kinds:
+        # The answer to "what from?" may come back as a choice; which candidates is then asked next.
+        kind, choice = choice[0], choice[1:]
     picked = _pick_kind(surveyed, name, kind)
     if isinstance(picked, ImportResult):
         return picked
@@ -61,7 +64,7 @@ def import_source(
             evidence=refusal.evidence,
             notes=surveyed.notes,
         )
-    licence = find_licence(root, draft.licensed)
+    licence = licence_of(root, draft.licensed)
     write_bundle(tree, draft, name, out)
     against = [_as_loss(blocker) for blocker in surveyed.blockers if picked == DOCUMENTATION]
     return ImportResult(
@@ -102,7 +105,7 @@ def _pick_kind(surveyed: Survey, name: str, kind: str | None) -> str | ImportRes
         "question",
         name,
         asks="kind",
-        message=f"{wrong}This source can become an agent in more than one way. What should {name} be made from?"
+        question=f"{wrong}This source can become an agent in more than one way. What should {name} be made from?"
         if len(surveyed.kinds) > 1
         else f"{wrong}What should {name} be made from?",
         options=tuple(_kind_option(surveyed, each) for each in surveyed.kinds),
@@ -153,7 +156,7 @@ def _which(surveyed: Survey, name: str, kind: str, unknown: Sequence[str]) -> Im
         name,
         kind=kind,
         asks="choice",
-        message=f"{wrong}{label}: this source has {len(candidates)}. {ask}",
+        question=f"{wrong}{label}: this source has {len(candidates)}. {ask}",
         options=tuple(Option(c.id, c.label if c is not fullest else f"{c.label} ({why})") for c in candidates),
         recommended=fullest.id,
         multiple=multiple,

@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from impl.sources.frontmatter import split_front_matter
 from impl.sources.tree import decode, read_bytes
@@ -90,7 +91,12 @@ def _by_name(name: str) -> tuple[str | None, LicenceStatus]:
     return (name if re.fullmatch(r"[A-Za-z0-9.+-]+(?: (?:OR|AND|WITH) [A-Za-z0-9.+-]+)*", name) else None), "found"
 
 
-def find_licence(root: Path, chosen: Iterable[str] = ()) -> Licence:
+def find_licence(root: Path, chosen: Iterable[str] = ()) -> dict[str, Any]:
+    """What `licence_of` finds, as kept beside a revision: `{"spdx", "status", "path"}`."""
+    return licence_of(root, chosen).to_json()
+
+
+def licence_of(root: Path, chosen: Iterable[str] = ()) -> Licence:
     """The licence of the `chosen` paths (directories or files, relative to `root`; none: the whole source).
 
     The nearest licence file up from a chosen path counts; after that what its front matter or the root's

@@ -157,7 +157,7 @@ class ImportResult:
     """What came of an import; which fields count depends on `outcome`.
 
     `imported`: `bundle` (the directory written), `kind`, `description`, `losses`, `licence`, `counts`.
-    `question`: `asks` (`kind` or `choice`), `message`, `options`, `recommended` (an option's id), `multiple`.
+    `question`: `asks` (`kind` or `choice`), `question` (its text), `options`, `recommended` (an option's id), `multiple`.
     `refused`: `capability`, `reason`, `evidence`; nothing was written.
     """
 
@@ -171,7 +171,7 @@ class ImportResult:
     counts: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     asks: Literal["kind", "choice"] | None = None
-    message: str = ""
+    question: str = ""
     options: tuple[Option, ...] = ()
     recommended: str | None = None
     multiple: bool = False
@@ -180,19 +180,19 @@ class ImportResult:
     evidence: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON with every field."""
+        """Plain JSON with every field; `bundle` is the directory's name alone, not where it lies on this host."""
         return {
             "outcome": self.outcome,
             "name": self.name,
             "kind": self.kind,
-            "bundle": str(self.bundle) if self.bundle else None,
+            "bundle": self.bundle.name if self.bundle else None,
             "description": self.description,
             "losses": [loss.to_json() for loss in self.losses],
             "licence": dict(self.licence) if self.licence is not None else None,
             "counts": dict(self.counts),
             "notes": list(self.notes),
             "asks": self.asks,
-            "message": self.message,
+            "question": self.question,
             "options": [option.to_json() for option in self.options],
             "recommended": self.recommended,
             "multiple": self.multiple,
