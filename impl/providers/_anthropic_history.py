@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from core.provider import Message, ModelRequest, Opaque, Text, Thinking, ToolCall, ToolResult, ToolSpec
 from impl.providers._anthropic_turn import PROVIDER
 from impl.providers._calls import clean, clean_value, fit_id
+from impl.providers._history import mend
+
+if TYPE_CHECKING:
+    from core.provider import Block
 
 Api = dict[str, Any]
 
-CONTINUE: Final = "Continue."
-LOST: Final = "This call was interrupted; whether it had an effect is unknown."
 #: The API takes this many cache markers in one request.
 CACHE_MARKERS: Final = 4
 
@@ -23,39 +25,21 @@ _EPHEMERAL: Final = {"type": "ephemeral"}
 
 
 def to_api(messages: Sequence[Message], model: str) -> list[Api]:
-    """The `messages` of a request to `model`.
+    """The `messages` of a request to `model`, mended as `mend` says.
 
-    Every call is followed at once by exactly one result, in call order, missing ones made up as errors;
-    results of no call are dropped. Thinking goes back only to the model that thought it, and whole. An
-    answer that another one follows, or nothing, gets a "Continue." after it, as newer models refuse to
-    go on from an assistant message; only a paused turn stays last. What is made for a message depends on
-    what stands up to the next answer alone, so a longer conversation begins with the same bytes.
+    Thinking goes back only to the model that thought it, and only whole; blocks of server tools in pairs.
     """
     whole = _server_pairs(messages)
-    out: list[Api] = []
-    waiting: list[ToolCall] = []
-    for position, message in enumerate(messages):
-        if message.role == "assistant":
-            content, calls = _assistant(message, model, whole, last=position == len(messages) - 1)
-            if not content:
-                continue
-            if waiting:
-                out.append(_user(_results(waiting, {})))
-            elif not out or (out[-1]["role"] == "assistant" and not _paused(out[-1])):
-                out.append(_user([_text(CONTINUE)]))
-            out.append({"role": "assistant", "content": content})
-            waiting = calls
-        else:
-            content = _results(waiting, _given(messages, position)) if waiting else []
-            waiting = []
-            content += _user_blocks(message)
-            if content:
-                out.append(_user(content))
-    if waiting:
-        out.append(_user(_results(waiting, {})))
-    elif not out or (out[-1]["role"] == "assistant" and not _paused(out[-1])):
-        out.append(_user([_text(CONTINUE)]))
-    return out
+
+    def keep(block: Thinking | Opaque, last: bool) -> bool:
+        if isinstance(block, Thinking):
+            return _may_return(block, model)
+        return block.provider == PROVIDER and _kept(block.data, whole, last=last)
+
+    return [
+        {"role": message.role, "content": [_block(block) for block in message.blocks]}
+        for message in mend(messages, keep, _paused)
+    ]
 
 
 def body(request: ModelRequest, model: str, max_tokens: int) -> Api:
@@ -85,28 +69,21 @@ def _mark(messages: list[Api], left: int) -> None:
         content[-1] = {**content[-1], "cache_control": _EPHEMERAL}
 
 
-# --- the assistant's -----------------------------------------------------------------------------------
+# --- blocks --------------------------------------------------------------------------------------------
 
 
-def _assistant(message: Message, model: str, whole: frozenset[str], *, last: bool) -> tuple[list[Api], list[ToolCall]]:
-    content: list[Api] = []
-    calls: list[ToolCall] = []
-    for block in message.blocks:
-        match block:
-            case Text(text) if text.strip():
-                content.append(_text(text))
-            case Thinking() if _may_return(block, model):
-                content.append(dict(block.data))
-            case Opaque(provider, data) if provider == PROVIDER and _kept(data, whole, last=last):
-                content.append({key: value for key, value in data.items() if key != "cache_control"})
-            case ToolCall():
-                calls.append(block)
-            case _:
-                pass
-    content += [_call(call) for call in calls]  # calls end their turn
-    while content and content[-1].get("type") in ("thinking", "redacted_thinking"):
-        content.pop()
-    return content, calls
+def _block(block: Block) -> Api:
+    match block:
+        case Text(text):
+            return _text(text)
+        case Thinking(data=data):
+            return dict(data)
+        case Opaque(data=data):
+            return {key: value for key, value in data.items() if key != "cache_control"}
+        case ToolCall():
+            return _call(block)
+        case ToolResult():
+            return _result(block)
 
 
 def _may_return(block: Thinking, model: str) -> bool:
@@ -131,9 +108,9 @@ def _call(call: ToolCall) -> Api:
     }
 
 
-def _paused(message: Api) -> bool:
+def _paused(message: Message) -> bool:
     """Whether an answer ends in a block of the server's own: a paused turn, resent as it is."""
-    return message["content"][-1].get("type") not in ("text", "tool_use")
+    return isinstance(message.blocks[-1], Opaque)
 
 
 def _server_pairs(messages: Sequence[Message]) -> frozenset[str]:
@@ -165,25 +142,6 @@ def _kept(data: Mapping[str, Any], whole: frozenset[str], *, last: bool) -> bool
     return not results or results[0] in whole
 
 
-# --- the user's ----------------------------------------------------------------------------------------
-
-
-def _given(messages: Sequence[Message], start: int) -> dict[str, ToolResult]:
-    """Results by call id in the user messages from `start` up to the next answer; the first one counts."""
-    found: dict[str, ToolResult] = {}
-    for message in messages[start:]:
-        if message.role == "assistant":
-            break
-        for block in message.blocks:
-            if isinstance(block, ToolResult):
-                found.setdefault(block.id, block)
-    return found
-
-
-def _results(calls: Sequence[ToolCall], given: Mapping[str, ToolResult]) -> list[Api]:
-    return [_result(given.get(call.id) or ToolResult(call.id, False, LOST)) for call in calls]
-
-
 def _result(result: ToolResult) -> Api:
     output = clean(result.output)
     out: Api = {
@@ -194,14 +152,6 @@ def _result(result: ToolResult) -> Api:
     if not result.ok:
         out["is_error"] = True
     return out
-
-
-def _user_blocks(message: Message) -> list[Api]:
-    return [_text(block.text) for block in message.blocks if isinstance(block, Text) and block.text.strip()]
-
-
-def _user(content: list[Api]) -> Api:
-    return {"role": "user", "content": content}
 
 
 def _text(text: str) -> Api:

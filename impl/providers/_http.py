@@ -125,7 +125,7 @@ class Accumulator(Protocol):
         """Take one event; returns what to show. Raises ProviderError."""
 
     def end(self, *, clean_eof: bool = True) -> TurnEnd:
-        """The whole turn. Raises ProviderError `incomplete`."""
+        """The whole turn. `clean_eof`: the body came to its own end. Raises ProviderError `incomplete`."""
 
 
 async def turn(
@@ -152,7 +152,7 @@ async def _turn(
     decoder = SseDecoder()
     chunks = response.aiter_bytes().__aiter__()
     first, idle = timeouts()
-    wait, seen, kept, clean_eof = first, False, bytearray(), True
+    wait, seen, kept, clean_eof = first, False, bytearray(), _framed(response.headers)
     while not accumulator.complete:
         try:
             chunk = await _next(chunks, min(idle, 10.0) if accumulator.enough else wait)
@@ -225,6 +225,11 @@ def _whole_body(body: bytes, accumulator: Accumulator, service: Service) -> list
         start = text[:200].decode("utf-8", "replace")
         raise failure("protocol", f"answered with something else than a stream: {start}", service)
     return items
+
+
+def _framed(headers: Mapping[str, str]) -> bool:
+    """Whether a body says where it ends, so that its end is not just the end of a connection."""
+    return "chunked" in headers.get("transfer-encoding", "").lower() or "content-length" in headers
 
 
 async def _next(chunks: AsyncIterator[bytes], wait: float) -> bytes:

@@ -306,9 +306,8 @@ def _call_deltas(part: Mapping[str, Any], index: int) -> list[Mapping[str, Any]]
     call_id = part.get("id", f"call_{index}")
     first = {"index": index, "id": call_id, "type": "function", "function": head}
     pieces = _halves(json.dumps(part["input"], ensure_ascii=False))
-    return [{"tool_calls": [first]}] + [
-        {"tool_calls": [{"index": index, "function": {"arguments": piece}}]} for piece in pieces
-    ]
+    deltas = [first, *({"index": index, "function": {"arguments": piece}} for piece in pieces)]
+    return [{"tool_calls": [delta]} for delta in deltas]
 
 
 def _halves(text: str) -> list[str]:
