@@ -1,0 +1,136 @@
+"""The domain of Artificer: its public names, loaded on first use, so that importing it costs nothing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from core.answers import Answer, NoAnswer, choose, read_answer
+    from core.bridge import Assembled, NameClash, assemble
+    from core.builder.state import BuildState
+    from core.builder.tools import BuilderWorld, platform_tools
+    from core.bundle.checks import CHECKS_VERSION, check_bundle, check_tool, run_checks
+    from core.bundle.diff import BundleDiff, diff_revisions
+    from core.bundle.manifest import Manifest, ManifestError, dump_manifest, parse_manifest, read_manifest, read_tool
+    from core.bundle.problems import Problem
+    from core.bundle.revisions import (
+        UnknownRef,
+        materialise,
+        publish,
+        resolve_ref,
+        rollback,
+        save_revision,
+        validate_revision,
+    )
+    from core.bundle.tree import digest_tree, scan_tree, write_tree
+    from core.doors import build_launch, run_launch
+    from core.driver import (
+        CorpusDocument,
+        Driver,
+        Limits,
+        Passage,
+        Persona,
+        Skill,
+        SkillInfo,
+        Tool,
+        ToolContext,
+        ToolOutput,
+        UnknownResource,
+    )
+    from core.events import Event, encode
+    from core.launch import Busy, LaunchInput, NoSuchSession, Outcome, launch_agent
+    from core.policy import limits_from
+    from core.ports import (
+        ChannelEntry,
+        CommandResult,
+        Host,
+        Revision,
+        Sandbox,
+        SandboxUnavailable,
+        SearchHit,
+        SessionInfo,
+        Store,
+        StoreError,
+        TreeEntry,
+        ValidationRun,
+        Workspace,
+    )
+    from core.progress import ProgressGuard, Step, Verdict
+    from core.provider import (
+        CliProvider,
+        Message,
+        ModelProvider,
+        ModelRequest,
+        Opaque,
+        Provider,
+        ProviderError,
+        ProviderStatus,
+        StreamItem,
+        Text,
+        TextDelta,
+        Thinking,
+        ThinkingDelta,
+        ToolCall,
+        ToolCallDelta,
+        ToolResult,
+        ToolSpec,
+        TurnEnd,
+        Usage,
+        register_provider,
+        registered_providers,
+    )
+    from core.session import Bus
+    from core.stops import Option, Stop, Waiting
+    from core.supervisor import Supervisor
+    from core.tools import run_command
+
+_HOMES = {
+    "core.answers": "Answer NoAnswer choose read_answer",
+    "core.bridge": "Assembled NameClash assemble",
+    "core.builder.state": "BuildState",
+    "core.builder.tools": "BuilderWorld platform_tools",
+    "core.bundle.checks": "CHECKS_VERSION check_bundle check_tool run_checks",
+    "core.bundle.diff": "BundleDiff diff_revisions",
+    "core.bundle.manifest": "Manifest ManifestError dump_manifest parse_manifest read_manifest read_tool",
+    "core.bundle.problems": "Problem",
+    "core.bundle.revisions": "UnknownRef materialise publish resolve_ref rollback save_revision validate_revision",
+    "core.bundle.tree": "digest_tree scan_tree write_tree",
+    "core.doors": "build_launch run_launch",
+    "core.driver": (
+        "CorpusDocument Driver Limits Passage Persona Skill SkillInfo Tool ToolContext ToolOutput UnknownResource"
+    ),
+    "core.events": "Event encode",
+    "core.launch": "Busy LaunchInput NoSuchSession Outcome launch_agent",
+    "core.policy": "limits_from",
+    "core.ports": (
+        "ChannelEntry CommandResult Host Revision Sandbox SandboxUnavailable SearchHit SessionInfo Store StoreError "
+        "TreeEntry ValidationRun Workspace"
+    ),
+    "core.progress": "ProgressGuard Step Verdict",
+    "core.provider": (
+        "CliProvider Message ModelProvider ModelRequest Opaque Provider ProviderError ProviderStatus StreamItem Text "
+        "TextDelta Thinking ThinkingDelta ToolCall ToolCallDelta ToolResult ToolSpec TurnEnd Usage register_provider "
+        "registered_providers"
+    ),
+    "core.session": "Bus",
+    "core.stops": "Option Stop Waiting",
+    "core.supervisor": "Supervisor",
+    "core.tools": "run_command",
+}
+_WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+__all__ = sorted(_WHERE)  # noqa: PLE0605 - the names are those of _HOMES
+
+
+def __getattr__(name: str) -> Any:
+    module = _WHERE.get(name)
+    if module is None:
+        raise AttributeError(f"module 'core' has no attribute {name!r}")
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from core.ports import Workspace
 from core.provider import ToolSpec
@@ -156,3 +157,11 @@ class Driver(Protocol):
 
     async def resolve(self, name: str) -> bool:
         """Whether the declared credential `name` has a value. The value itself never passes here."""
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    """A driver that brings something into the workspace before the loop starts or goes on (a source, files)."""
+
+    async def prepare(self, emit: Callable[[str, Mapping[str, Any]], None], workspace: Path) -> None:
+        """Bring it, once; what it did is stored through `emit`. Called at every drive."""

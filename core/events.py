@@ -1,4 +1,4 @@
-"""The durable record of a session: one event a row, in order, readable even where its kind is unknown or its body damaged."""
+"""The durable record of a session: ordered events, readable even where a kind is unknown or a body damaged."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ KINDS: Final = frozenset(
         "validation",  # id, digest, passed, problems
         "published",  # agent, channel, digest, previous, validation_run, by, refused
         "approval",  # tool, decision, scope, call
+        "rewind",  # messages: how many were kept
         "compaction",  # summary, upto, before_tokens, after_tokens
         "repair",  # what, calls: a history mended at load
         "notice",  # text: something a person should know, not part of the conversation

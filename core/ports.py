@@ -71,6 +71,13 @@ class Sandbox(Protocol):
         """A workspace on the host directory `path`, made where absent. Raises SandboxUnavailable."""
 
 
+class Sandboxes(Protocol):
+    """The kinds of sandbox there are here."""
+
+    async def choose(self, requested: str | None) -> tuple[Sandbox, str]:
+        """The one asked for, or the best that works here, and why in words. Raises SandboxUnavailable."""
+
+
 # --- store ---------------------------------------------------------------------------------------------
 
 
@@ -200,7 +207,8 @@ class Store(Protocol):
         columns: Mapping[str, Any] | None = None,
     ) -> list[Event]:
         """Append (kind, data) pairs in one transaction, setting the session's columns with them.
-        A `message` of the assistant's clears the draft in the same transaction. Once it returns, they survive kill -9."""
+        A `message` of the assistant's clears the draft in the same transaction. Once it returns, they
+        survive kill -9."""
 
     def events(
         self, session: str, *, after: int = 0, limit: int | None = None, kinds: Iterable[str] | None = None
@@ -312,7 +320,7 @@ class Host:
 
     home: Path
     store: Store
-    sandboxes: Mapping[str, Sandbox]
+    sandboxes: Sandboxes
     provider: Callable[[str], Provider]
     driver: Callable[[Host, SessionInfo], Driver]
     settings: Any

@@ -1,0 +1,150 @@
+"""A session being driven: its log, which stores an event before anyone sees it, and its columns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from core.events import Event
+from core.history import History, repairs
+from core.ports import SessionInfo, Store
+from core.provider import Usage
+
+Pair = tuple[str, Mapping[str, Any]]
+
+
+class Bus:
+    """Wakes those who follow a session. It carries no events: each follower reads the store at its own pace,
+    so a slow one slows nobody and none is lost."""
+
+    def __init__(self) -> None:
+        self._waiters: dict[str, set[asyncio.Event]] = {}
+
+    def notify(self, session: str) -> None:
+        """Something new is in the store for `session`."""
+        for waiter in self._waiters.get(session, ()):
+            waiter.set()
+
+    async def follow(self, store: Store, session: str, after: int = 0) -> AsyncIterator[Event]:
+        """Events after `after`, then every new one. A draft that changed comes as an event of kind `draft`,
+        seq 0. Ends when its consumer closes it."""
+        wake = asyncio.Event()
+        self._waiters.setdefault(session, set()).add(wake)
+        shown: tuple[str, str, str] | None = None
+        try:
+            while True:
+                wake.clear()
+                fresh = list(store.events(session, after=after, limit=500))
+                for event in fresh:
+                    after = event.seq
+                    yield event
+                draft = store.draft(session)
+                if draft is not None and draft != shown:
+                    yield draft_event(session, *draft)
+                shown = draft
+                if not fresh:
+                    await wake.wait()
+        finally:
+            waiters = self._waiters.get(session)
+            if waiters is not None:
+                waiters.discard(wake)
+                if not waiters:
+                    del self._waiters[session]
+
+
+def draft_event(session: str, message: str, text: str, thinking: str) -> Event:
+    """Text still streaming, as followers see it: kind `draft`, seq 0, never stored as an event."""
+    return Event(session, 0, "", "draft", data={"id": message, "text": text, "thinking": thinking})
+
+
+class SessionLog:
+    """The writing end of one session, owned by this process.
+
+    `append` commits, applies to `history`, then tells whoever watches. Columns (usage, cost, status) go in
+    the same transaction as the events that change them.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        info: SessionInfo,
+        bus: Bus,
+        watch: Callable[[Event], None] | None = None,
+    ) -> None:
+        self.store = store
+        self.reducers: list[Callable[[Event], None]] = []
+        self.info = info
+        self.history = History()
+        self._bus = bus
+        self._watch = watch
+        self._spent: Decimal | None = Decimal(info.usd) if info.usd is not None else None
+        self._priced = info.requests == 0 or info.usd is not None
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.info.id
+
+    def load(self) -> list[Event]:
+        """Read every event into the history, mend it, and return all events. For a session just claimed."""
+        events = list(self.store.events(self.id))
+        for event in events:
+            self.history.apply(event)
+            for reduce in self.reducers:
+                reduce(event)
+        mend = repairs(self.history, self.store.draft(self.id))
+        if mend:
+            events += self.append(*mend)
+        return events
+
+    def append(self, *pairs: Pair, **columns: Any) -> list[Event]:
+        """Store (kind, data) pairs and columns in one transaction, then show them. Raises StoreError."""
+        events = self.store.append(self.id, pairs, columns or None)
+        if columns:
+            self.info = replace(self.info, **columns)
+        for event in events:
+            self.history.apply(event)
+            for reduce in self.reducers:
+                reduce(event)
+            if self._watch is not None:
+                self._watch(event)
+        self._bus.notify(self.id)
+        return events
+
+    def emit(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Store one event, then show it."""
+        self.append((kind, data))
+
+    def draft(self, message: str, text: str, thinking: str) -> None:
+        """Store the text streamed so far, then show it."""
+        self.store.set_draft(self.id, message, text, thinking)
+        self._bus.notify(self.id)
+        if self._watch is not None:
+            self._watch(draft_event(self.id, message, text, thinking))
+
+    def usage_columns(self, usage: Usage, usd: Decimal | None) -> dict[str, Any]:
+        """The session's totals with one more request. A request of unknown price makes the total unknown."""
+        if usd is None:
+            self._priced = False
+        elif self._priced:
+            self._spent = (self._spent or Decimal(0)) + usd
+        return {
+            "input_tokens": self.info.input_tokens + usage.input_tokens,
+            "output_tokens": self.info.output_tokens + usage.output_tokens,
+            "cached_tokens": self.info.cached_tokens + usage.cached_tokens,
+            "requests": self.info.requests + usage.requests,
+            "usd": format_usd(self._spent) if self._priced else None,
+        }
+
+
+def format_usd(value: Decimal | None) -> str | None:
+    """US dollars as a plain decimal string, at least two places, no exponent; None stays None."""
+    if value is None:
+        return None
+    quantised = value.quantize(Decimal("0.000001")).normalize()
+    text = format(quantised, "f")
+    whole, _, part = text.partition(".")
+    return f"{whole}.{part.ljust(2, '0')}"

@@ -1,0 +1,74 @@
+"""The one composition root: builds the Host for the app, the command line and every other door."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from pathlib import Path
+
+from core import Driver, Host, Provider, Sandbox, SessionInfo
+from impl.settings import Settings, home_directory, load_settings
+from impl.store.sqlite import SqliteStore, utc_now
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def build_host(home: Path | None = None, settings: Settings | None = None) -> Host:
+    """A Host on `home` (default: `ARTIFICER_HOME` or the platform's place).
+
+    Cheap: providers, sandboxes and everything of theirs load on first use. Raises StoreError, SettingsError.
+    """
+    settings = settings or load_settings()
+    home = home or home_directory()
+    return Host(
+        home=home,
+        store=SqliteStore(home, durability="full" if settings.durability == "full" else "process"),
+        sandboxes=_Sandboxes(),
+        provider=provider,
+        driver=driver,
+        settings=settings,
+        now=utc_now,
+        new_id=new_id,
+    )
+
+
+class _Sandboxes:
+    """The kinds of sandbox there are here; each choice is made once a process."""
+
+    def __init__(self) -> None:
+        self._chosen: dict[str | None, tuple[Sandbox, str]] = {}
+
+    async def choose(self, requested: str | None) -> tuple[Sandbox, str]:
+        """The one asked for, or the best that works here, and why in words. Raises SandboxUnavailable."""
+        if requested not in self._chosen:
+            from impl.sandboxes import choose
+
+            self._chosen[requested] = await choose(requested)
+        return self._chosen[requested]
+
+
+def provider(name: str) -> Provider:
+    """A provider by name; one instance for the process. Raises LookupError naming what there is."""
+    from impl.providers import load_provider
+
+    return load_provider(name)
+
+
+def driver(host: Host, info: SessionInfo) -> Driver:
+    """The environment of a session: the Builder's, or its revision's."""
+    if info.kind == "builder":
+        from core import ModelProvider
+        from impl.drivers.builder import BuilderDriver
+
+        thinks = host.provider(info.provider)
+        return BuilderDriver(host, info, rules=isinstance(thinks, ModelProvider) and thinks.wants_import_source)
+    from impl.drivers.bundle import bundle_driver
+
+    return bundle_driver(host, info)
+
+
+def new_id() -> str:
+    """A short id that sorts by time to within a few seconds and is easy to type: 12 letters and digits."""
+    ticks = int(time.time() / 4) & (2**30 - 1)
+    head = "".join(_ALPHABET[(ticks >> shift) & 31] for shift in range(25, -5, -5))
+    return head + "".join(secrets.choice(_ALPHABET) for _ in range(6))

@@ -1,0 +1,1 @@
+"""Drivers: the environments agents run in."""

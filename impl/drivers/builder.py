@@ -1,0 +1,236 @@
+"""The Builder's environment: its built-in bundle, the platform tools, and the source the person named."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import platform
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from core import (
+    BuilderWorld,
+    CorpusDocument,
+    Host,
+    Passage,
+    Persona,
+    SessionInfo,
+    Skill,
+    Tool,
+    ToolContext,
+    ToolOutput,
+    ToolSpec,
+    UnknownResource,
+    parse_manifest,
+    platform_tools,
+    write_tree,
+)
+
+SOURCE = "source"
+AGENT = "agent"
+
+
+class BuilderDriver:
+    """The environment of one Builder session. `rules` says that its provider is rules only and imports by rule."""
+
+    def __init__(self, host: Host, info: SessionInfo, *, rules: bool) -> None:
+        self._host = host
+        self._info = info
+        self._rules = rules
+        self._root = host.workspace_path(info.id)
+
+    # --- who it is ---------------------------------------------------------------------------------
+
+    async def persona(self) -> Persona:
+        """The built-in bundle's persona, and what this session was started for."""
+        bundle = files("core.builder").joinpath("bundle")
+        manifest, problems, _ = parse_manifest(bundle.joinpath("agent.yaml").read_bytes())
+        if manifest is None:
+            raise RuntimeError(f"The Builder's own bundle is broken: {problems}")
+        parts = [bundle.joinpath(manifest.persona).read_text("utf-8").strip()]
+        started = self._started()
+        if started.get("agent"):
+            parts.append(f"Editing agent {started['agent']}. Its latest revision is in /work/agent.")
+        if started.get("publish"):
+            parts.append("Publishing was requested by the person.")
+        return Persona(
+            name=manifest.name,
+            description=manifest.description,
+            text="\n\n".join(parts),
+            policy={"run_sandbox": "allow"},
+        )
+
+    def _started(self) -> Mapping[str, Any]:
+        for event in self._host.store.events(self._info.id, limit=1):
+            if event.kind == "started":
+                return event.data
+        return {}
+
+    async def plugins(self) -> Sequence[Tool]:
+        """The platform tools, and `import_source` for a provider that can only follow rules."""
+        world = BuilderWorld(
+            host=self._host,
+            session=self._info.id,
+            root=self._root,
+            environment=await self._environment(),
+            same_source=_same_source,
+            extra=(self._import_source(),) if self._rules else (),
+        )
+        return platform_tools(world)
+
+    async def _environment(self) -> dict[str, Any]:
+        return await environment(self._host, self._info.sandbox)
+
+    # --- bringing things in ------------------------------------------------------------------------
+
+    async def prepare(self, emit: Callable[[str, Mapping[str, Any]], None], workspace: Path) -> None:
+        """The agent being edited, and a source on this machine: copied in once, at the first drive."""
+        started = self._started()
+        workspace.mkdir(parents=True, exist_ok=True)
+        agent, digest = started.get("agent"), started.get("digest")
+        if agent and digest and not (workspace / AGENT).exists():
+            revision = self._host.store.revision(agent, digest)
+            if revision is not None:
+                write_tree(revision.files, self._host.store.blob, workspace / AGENT)
+        source = started.get("source")
+        if source and not self._rules and not (workspace / SOURCE).exists():
+            await self._bring(source, workspace, emit)
+
+    async def _bring(self, ref: str, workspace: Path, emit: Callable[[str, Mapping[str, Any]], None]) -> Any:
+        """Bring a source in; replaces what was there. Raises SourceError."""
+        from impl.sources import fetch_source, find_licence
+
+        target = workspace / SOURCE
+        await asyncio.to_thread(_remove, target)
+        fetched = await fetch_source(ref, target)
+        licence = await asyncio.to_thread(find_licence, target, [])
+        emit("source", {**_record(fetched), "licence": licence})
+        return fetched
+
+    def _import_source(self) -> Tool:
+        spec = ToolSpec(
+            "import_source",
+            "Convert a source by fixed rules: a path or a git URL, its kind and what to take of it where asked.",
+            {
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string", "minLength": 1},
+                    "kind": {"type": "string"},
+                    "choice": {"type": "array", "items": {"type": "string"}},
+                },
+                "required": ["path"],
+                "additionalProperties": False,
+            },
+        )
+        return Tool(spec, self._run_import, writes=True)
+
+    async def _run_import(self, args: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        from impl.sources import SourceError, import_source, same_source, source_name
+
+        ref = args["path"]
+        if not self._named_by_person(ref):
+            return _failed("not_named", "Only a source the person named can be brought in.")
+        self._root.mkdir(parents=True, exist_ok=True)
+        try:
+            brought = self._brought()
+            if brought is None or not same_source(brought, ref) or not (self._root / SOURCE).exists():
+                await self._bring(ref, self._root, context.emit)
+            await asyncio.to_thread(_remove, self._root / AGENT)
+            result = await asyncio.to_thread(
+                import_source,
+                self._root / SOURCE,
+                name=self._started().get("agent") or source_name(ref),
+                kind=args.get("kind"),
+                choice=args.get("choice"),
+                out=self._root / AGENT,
+            )
+        except SourceError as error:
+            return _failed(error.code, error.message, error.hint)
+        found = result.to_json()
+        if found.get("outcome") == "imported":
+            emitted = {**(self._last_source() or {}), "kind": found.get("kind"), "licence": found.get("licence")}
+            context.emit("source", emitted)
+        return ToolOutput(json.dumps(found, ensure_ascii=False, indent=1))
+
+    def _named_by_person(self, ref: str) -> bool:
+        for event in self._host.store.events(self._info.id, kinds=("started", "message", "answer")):
+            words = event.data.get("source") if event.kind == "started" else event.data.get("text")
+            if event.data.get("role", "user") == "user" and words and ref in str(words):
+                return True
+        return False
+
+    def _last_source(self) -> dict[str, Any] | None:
+        last = None
+        for event in self._host.store.events(self._info.id, kinds=("source",)):
+            last = dict(event.data)
+        return last
+
+    def _brought(self) -> str | None:
+        last = self._last_source()
+        return (last.get("url") or last.get("path")) if last else None
+
+    # --- what it does not have ---------------------------------------------------------------------
+
+    async def skill(self, name: str) -> Skill:
+        """The Builder has no skills."""
+        raise UnknownResource(f"The Builder has no skill {name!r}.")
+
+    async def run_skill(self, name: str, script: str, args: Sequence[str], context: ToolContext) -> ToolOutput:
+        """The Builder has no skills."""
+        raise UnknownResource(f"The Builder has no skill {name!r}.")
+
+    async def ext_mcp_url(self, name: str) -> str:
+        """The Builder has no MCP servers."""
+        raise UnknownResource(f"The Builder has no MCP server {name!r}.")
+
+    async def search_corpus(self, query: str, limit: int = 5) -> Sequence[Passage]:
+        """The Builder has no corpus."""
+        return ()
+
+    async def list_corpus(self) -> Sequence[CorpusDocument]:
+        """The Builder has no corpus."""
+        return ()
+
+    async def get_corpus(self, path: str) -> str:
+        """The Builder has no corpus."""
+        raise UnknownResource("The Builder has no corpus.")
+
+    async def resolve(self, name: str) -> bool:
+        """The Builder has no credentials: its sandbox holds no secret."""
+        return False
+
+
+async def environment(host: Host, sandbox: str | None) -> dict[str, Any]:
+    """What a validation run records of where it ran."""
+    chosen, _ = await host.sandboxes.choose(sandbox)
+    return {
+        "sandbox": chosen.name,
+        "unsafe": chosen.unsafe,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _record(fetched: Any) -> dict[str, Any]:
+    record = {"commit": fetched.commit, "files": fetched.files, "bytes": fetched.bytes, "notes": list(fetched.notes)}
+    return {("url" if fetched.url else "path"): fetched.url or fetched.path, **record}
+
+
+def _same_source(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    from impl.sources import same_source
+
+    refs = [str(x.get("url") or x.get("path") or "") for x in (a, b)]
+    return bool(refs[0]) and same_source(refs[0], refs[1])
+
+
+def _remove(path: Path) -> None:
+    if path.exists():
+        shutil.rmtree(path)
+
+
+def _failed(code: str, message: str, hint: str = "") -> ToolOutput:
+    error = {"code": code, "message": message, "hint": hint}
+    return ToolOutput(json.dumps({"error": error}, ensure_ascii=False), ok=False)

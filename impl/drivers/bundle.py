@@ -1,0 +1,187 @@
+"""The environment of a published agent: one stored revision, laid out read-only, and its corpus index."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from core import (
+    CorpusDocument,
+    Host,
+    Limits,
+    Manifest,
+    Passage,
+    Persona,
+    SessionInfo,
+    Skill,
+    SkillInfo,
+    Tool,
+    ToolContext,
+    ToolOutput,
+    UnknownResource,
+    read_manifest,
+    run_command,
+    write_tree,
+)
+
+SKILLS_IN_WORKSPACE = ".artificer/skills"
+
+
+class BundleDriver:
+    """The environment that one revision of an agent is. `root` is the directory it is laid out in."""
+
+    def __init__(self, root: Path, has_secret: Any = None) -> None:
+        self._root = root
+        self._has_secret = has_secret
+        self._manifest: Manifest | None = None
+        self._index: Any = None
+
+    @property
+    def manifest(self) -> Manifest:
+        """The revision's manifest. Raises ManifestError where it is broken."""
+        if self._manifest is None:
+            self._manifest = read_manifest(self._root)
+        return self._manifest
+
+    async def persona(self) -> Persona:
+        """Who the agent is, from its manifest and persona file."""
+        manifest = self.manifest
+        policy: dict[str, Any] = dict(manifest.policy.tools)
+        policy["run_sandbox"] = manifest.policy.run_sandbox
+        if manifest.policy.run_skill is not None:
+            policy["run_skill"] = manifest.policy.run_skill
+        limits = manifest.limits
+        return Persona(
+            name=manifest.name,
+            description=manifest.description,
+            text=(self._root / manifest.persona).read_text("utf-8"),
+            skills=tuple(self._skill_info(name) for name in manifest.skills),
+            has_corpus=bool(manifest.corpus),
+            policy=policy,
+            limits=Limits(
+                steps=limits.steps,
+                tokens=limits.tokens,
+                usd=None if limits.usd is None else str(limits.usd),
+                seconds=limits.seconds,
+            ),
+            model=manifest.model.name if manifest.model else None,
+            delegates=tuple(manifest.delegates.presets),
+            max_depth=manifest.delegates.max_depth,
+        )
+
+    def _skill_info(self, name: str) -> SkillInfo:
+        front, _ = _front_matter((self._root / "skills" / name / "SKILL.md").read_text("utf-8"))
+        return SkillInfo(name, str(front.get("description", "")), tuple(self._scripts(name)))
+
+    def _scripts(self, name: str) -> list[str]:
+        base = self._root / "skills" / name
+        return sorted(
+            path.relative_to(base).as_posix()
+            for path in base.rglob("*")
+            if path.is_file() and (path.relative_to(base).parts[0] == "scripts" or os.access(path, os.X_OK))
+        )
+
+    async def skill(self, name: str) -> Skill:
+        """A skill by name: its instructions and the files it brings."""
+        if name not in self.manifest.skills:
+            raise UnknownResource(f"There is no skill {name!r}. The skills are: {', '.join(self.manifest.skills)}.")
+        base = self._root / "skills" / name
+        _, text = _front_matter((base / "SKILL.md").read_text("utf-8"))
+        names = sorted(p.relative_to(base).as_posix() for p in base.rglob("*") if p.is_file() and p.name != "SKILL.md")
+        texts = [text.strip()]
+        for part in names:
+            if part.endswith((".md", ".txt")) and not part.upper().startswith("LICENSE"):
+                content = (base / part).read_text("utf-8", "replace")
+                texts.append(f"--- {part} ---\n{content.strip()}")
+        return Skill(self._skill_info(name), "\n\n".join(texts), tuple(names))
+
+    async def run_skill(self, name: str, script: str, args: Sequence[str], context: ToolContext) -> ToolOutput:
+        """Run one of a skill's scripts in the workspace, where the skill is copied first."""
+        if name not in self.manifest.skills:
+            raise UnknownResource(f"There is no skill {name!r}. The skills are: {', '.join(self.manifest.skills)}.")
+        scripts = self._scripts(name)
+        if script not in scripts:
+            raise UnknownResource(f"{name} has no script {script!r}. It has: {', '.join(scripts) or 'none'}.")
+        workspace = await context.workspace()
+        target = workspace.path / SKILLS_IN_WORKSPACE / name
+        if not target.exists():
+            await asyncio.to_thread(_copy, self._root / "skills" / name, target)
+        path = f"{SKILLS_IN_WORKSPACE}/{name}/{script}"
+        runner = {".py": "python3 ", ".sh": "sh ", ".js": "node "}.get(Path(script).suffix, "./")
+        return await run_command(context, f"{runner}{shlex.join([path, *args])}", 600.0)
+
+    async def ext_mcp_url(self, name: str) -> str:
+        """The address of a declared http MCP server."""
+        for server in self.manifest.mcp:
+            if server.name == name and server.url:
+                return str(server.url)
+        raise UnknownResource(f"There is no MCP server {name!r}.")
+
+    async def plugins(self) -> Sequence[Tool]:
+        """The agent's generated tools."""
+        return ()
+
+    def _corpus(self) -> Any:
+        if self._index is None:
+            from impl.corpus import CorpusIndex
+
+            self._index = CorpusIndex(self._root / "corpus")
+        return self._index
+
+    async def search_corpus(self, query: str, limit: int = 5) -> Sequence[Passage]:
+        """The best passages, best first."""
+        found: Sequence[Passage] = self._corpus().search(query, limit)
+        return found
+
+    async def list_corpus(self) -> Sequence[CorpusDocument]:
+        """Every document, by path."""
+        found: Sequence[CorpusDocument] = self._corpus().documents()
+        return found
+
+    async def get_corpus(self, path: str) -> str:
+        """A document's text."""
+        text: str = self._corpus().text(path)
+        return text
+
+    async def resolve(self, name: str) -> bool:
+        """Whether the declared credential has a value."""
+        if name not in {credential.name for credential in self.manifest.credentials}:
+            raise UnknownResource(f"No credential {name!r} is declared.")
+        return bool(self._has_secret and self._has_secret(self.manifest.name, name))
+
+
+def bundle_driver(host: Host, info: SessionInfo) -> BundleDriver:
+    """The driver of a session's revision; raises UnknownResource where the revision is gone."""
+    revision = host.store.revision(info.agent or "", info.digest or "")
+    if revision is None:
+        raise UnknownResource(f"There is no revision {info.digest} of {info.agent}.")
+    root = host.home / "laid-out" / revision.digest.removeprefix("sha256:")
+    if not root.exists():
+        root.parent.mkdir(parents=True, exist_ok=True)
+        write_tree(revision.files, host.store.blob, root)
+    return BundleDriver(root)
+
+
+def _copy(source: Path, target: Path) -> None:
+    shutil.copytree(source, target)
+
+
+def _front_matter(text: str) -> tuple[dict[str, Any], str]:
+    """The YAML front matter of a Markdown file and the text after it; empty where it has none."""
+    if not text.startswith("---"):
+        return {}, text
+    head, found, rest = text[3:].partition("\n---")
+    if not found:
+        return {}, text
+    import yaml
+
+    try:
+        data = yaml.safe_load(head)
+    except yaml.YAMLError:
+        return {}, text
+    return (data if isinstance(data, dict) else {}), rest.partition("\n")[2]

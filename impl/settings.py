@@ -1,0 +1,106 @@
+"""Settings: flags, then `ARTIFICER_*`, then `artificer.toml` here, then the user's own, then defaults."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+FILE = "artificer.toml"
+
+
+class SettingsError(ValueError):
+    """A settings file or variable cannot be used; the message names it, the key and what it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything a person can set. `overrides` are the names that a variable set: they also win over what a
+    session was started with."""
+
+    provider: str = "offline"
+    """What thinks: a module name under impl/providers."""
+    model: str | None = None
+    """The model, in the provider's own words."""
+    sandbox: str | None = None
+    """bubblewrap or process; None takes the best that works here."""
+    context_window: int | None = None
+    """The model's window in tokens, where it cannot be known otherwise."""
+    durability: str = "process"
+    """`process` survives kill -9; `full` also power loss."""
+    theme: str | None = None
+    """The app's theme, by Textual's name."""
+    overrides: frozenset[str] = frozenset()
+
+    def override(self, name: str) -> Any:
+        """The value of `name` where a variable set it, else None."""
+        return getattr(self, name) if name in self.overrides else None
+
+
+_TYPES: Mapping[str, type] = {"context_window": int}
+_NAMES = tuple(f.name for f in fields(Settings) if f.name != "overrides")
+
+
+def load_settings(
+    environ: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+    user: Path | None = None,
+) -> Settings:
+    """Read all sources. Raises SettingsError for what cannot be read or has the wrong type."""
+    environ = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    for path in (user or user_file(), (directory or Path.cwd()) / FILE):
+        values.update(_read(path))
+    overrides = set()
+    for name in _NAMES:
+        text = environ.get(f"ARTIFICER_{name.upper()}", "")
+        if text:
+            values[name] = _typed(name, text, f"ARTIFICER_{name.upper()}")
+            overrides.add(name)
+    if values.get("durability", "process") not in ("process", "full"):
+        raise SettingsError(f"durability is {values['durability']!r}; it takes process or full.")
+    return Settings(**values, overrides=frozenset(overrides))
+
+
+def user_file() -> Path:
+    """The user's own settings file, where the platform keeps them."""
+    import platformdirs
+
+    return platformdirs.user_config_path("artificer") / FILE
+
+
+def home_directory(environ: Mapping[str, str] | None = None) -> Path:
+    """Where all state lies: `ARTIFICER_HOME`, else the platform's data directory."""
+    environ = os.environ if environ is None else environ
+    given = environ.get("ARTIFICER_HOME")
+    if given:
+        return Path(given).expanduser().absolute()
+    import platformdirs
+
+    return platformdirs.user_data_path("artificer")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            data = tomllib.load(file)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return {}
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}") from error
+    unknown = sorted(set(data) - set(_NAMES))
+    if unknown:
+        raise SettingsError(f"{path}: unknown setting {unknown[0]!r}. There are: {', '.join(_NAMES)}.")
+    return {name: _typed(name, value, str(path)) for name, value in data.items()}
+
+
+def _typed(name: str, value: Any, where: str) -> Any:
+    kind = _TYPES.get(name, str)
+    if kind is int and isinstance(value, str) and value.isdigit():
+        return int(value)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise SettingsError(f"{where}: {name} is {value!r}; it takes {'a number' if kind is int else 'a text'}.")
+    return value
