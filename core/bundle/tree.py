@@ -75,7 +75,7 @@ def digest_tree(path: str | os.PathLike[str]) -> str:
     The published test vector: a directory with `agent.yaml` holding `schema: artificer/v1\\nname: vector\\n`,
     `persona.md` holding `You are a test vector.\\n`, an executable `skills/café/run.sh` holding
     `#!/bin/sh\\necho ok\\n` and an empty `corpus/` has the digest
-    `sha256:VECTOR`.
+    `sha256:b977b9fbbc5bd25ae66bc5e10c9228d748d69b073657bf71582883672643a973`.
 
     Raises NotADirectoryError, or UnsafeTree with every problem found.
     """
@@ -182,7 +182,7 @@ class _Walk:
             else:
                 nfc = unicodedata.normalize("NFC", name)
                 if not _is_unicode(name):
-                    shown = prefix + name.encode("utf-8", "backslashreplace").decode("ascii", "replace")
+                    shown = prefix + name.encode("utf-8", "backslashreplace").decode()
                     self.problem(ProblemCode.BAD_PATH, shown, "the file name is not valid Unicode", "Rename it.")
                     continue
             path = prefix + nfc
@@ -203,14 +203,10 @@ class _Walk:
     def clash(self, folded: dict[str, str], name: str, path: str) -> None:
         """Note a name that a file system without case could not keep apart from a sibling's."""
         key = name.lower() if name.isascii() else fold(name)
-        other = folded.setdefault(key, path)
-        if other is not path:
-            self.problem(
-                ProblemCode.CASE_CLASH,
-                path,
-                f"differs from {other} by case or Unicode form alone",
-                "Rename one of them.",
-            )
+        if key in folded:
+            message = f"differs from {folded[key]} by case or Unicode form alone"
+            self.problem(ProblemCode.CASE_CLASH, path, message, "Rename one of them.")
+        folded.setdefault(key, path)
 
     def subdirectory(self, fd: int, name: str, path: str, disk: str, depth: int) -> int:
         if depth + 1 >= MAX_DEPTH:
