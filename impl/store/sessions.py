@@ -68,7 +68,8 @@ class Sessions(Part):
         """Append (kind, data) pairs in one transaction, setting the session's columns with them.
 
         Columns are fields of SessionInfo; the loop clears a stop with `{"stop": None, "ended": None}`. An
-        assistant's message clears the draft. Raises StoreError `not_found`, ValueError for an unknown column.
+        assistant's message clears the draft. Raises StoreError, `not_found` for an unknown session, and
+        ValueError for an unknown column.
         """
         at = self._now()
         bodies = [(kind, encode(data)) for kind, data in events]
@@ -76,14 +77,21 @@ class Sessions(Part):
         names = tuple(columns) if columns else ()
         values = [_value(value) for value in columns.values()] if columns else ()
         update = self._updates.get(names) or self._make_update(names)
-        with self._db as execute:
-            sid = self._sid(session)
-            found = execute(update, (len(bodies), *values, sid)).fetchall()
-            if not found:
-                raise _unknown(session)
-            made = _insert(execute, session, sid, found[0][0] - len(bodies), at, bodies)
-            if answered:
-                execute("DELETE FROM draft WHERE sid = ?", (sid,))
+        try:
+            with self._db as execute:
+                sid = self._sid(session)
+                found = execute(update, (len(bodies), *values, sid)).fetchall()
+                if not found:
+                    raise _unknown(session)
+                made = _insert(execute, session, sid, found[0][0] - len(bodies), at, bodies)
+                if answered:
+                    execute("DELETE FROM draft WHERE sid = ?", (sid,))
+        except sqlite3.IntegrityError as error:
+            raise StoreError(
+                "damaged",
+                f"The event numbers of session {session} do not fit its last one; nothing was appended.",
+                "It can still be read. Go on in a new session.",
+            ) from error
         return made
 
     def _make_update(self, names: tuple[str, ...]) -> str:

@@ -63,6 +63,17 @@ def test_a_missing_event_is_passed_over(store: SqliteStore, raw: sqlite3.Connect
     assert [e.seq for e in store.events("s")] == [1, 2, 4, 5]
 
 
+def test_an_append_that_fails_halfway_leaves_nothing_of_itself(store: SqliteStore, raw: sqlite3.Connection) -> None:
+    raw.execute("INSERT INTO event (id, at, kind, body) SELECT max(id) + 2, 'T', 'notice', '{}' FROM event")
+    with pytest.raises(StoreError) as caught:
+        store.append("s", [("notice", {"n": 6}), ("notice", {"n": 7})], {"title": "new"})
+    assert caught.value.code == "damaged"
+    info = store.session("s")
+    assert info is not None
+    assert (info.last_seq, info.title) == (5, "")
+    assert [e.seq for e in store.events("s")] == [1, 2, 3, 4, 5, 7]
+
+
 def test_an_unknown_kind_is_kept(store: SqliteStore) -> None:
     store.create_session(SessionInfo("t", "run"), [("from_the_future", {"a": 1})])
     assert [(e.kind, e.data) for e in store.events("t")] == [("from_the_future", {"a": 1})]
