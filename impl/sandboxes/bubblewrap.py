@@ -270,17 +270,18 @@ class BubblewrapSandbox:
 
 
 async def _outcome(line: list[str]) -> tuple[int, str]:
-    """(exit status, what it printed); the process is killed where the caller gives up."""
-    process = await asyncio.create_subprocess_exec(
-        *line,
-        env={},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
+    """(exit status, what it printed); killed, and TimeoutError, where it takes longer than a probe may."""
     try:
-        out, _ = await process.communicate()
-    except BaseException:
-        process.kill()
-        raise
-    return process.returncode or 0, out.decode("utf-8", "replace")
+        done = await asyncio.to_thread(
+            subprocess.run,
+            line,
+            env={},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PROBE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise TimeoutError from None
+    return done.returncode, done.stdout.decode("utf-8", "replace")

@@ -6,9 +6,10 @@ namespace: one `kill(-1)` ends everything else) or `tree` (no isolation: descend
 
 Frames both ways are four bytes of big-endian length and a JSON object; bytes travel as base64.
 To it: `{"op": "run", "id", "command", "timeout", "cap"}`, `{"op": "kill", "id"}`.
-From it: `{"op": "hello", "problem"}` once (the errno of a failed write, or 0), then for every run any number of
-`{"op": "out", "id", "data"}` (the first `cap` bytes as they come), `{"op": "tail", "id", "data", "skipped"}` (the
-last bytes of what went beyond `cap`, and how many were dropped between), and one
+From it: `{"op": "hello", "problem"}` once (the errno of a failed write, or 0), then for every run
+`{"op": "begin", "id"}` before anything is started, any number of `{"op": "out", "id", "data"}` (the first `cap`
+bytes as they come), `{"op": "tail", "id", "data", "skipped"}` (the last bytes of what went beyond `cap`, and how
+many were dropped between), and one
 `{"op": "done", "id", "exit", "timed_out", "size"}` or `{"op": "unavailable", "id", "message"}`.
 The descriptor's end of file ends the process and everything it started.
 """
@@ -240,6 +241,7 @@ class Run:
 
     def go(self) -> None:
         """Run it. OSError from the channel means that the host is gone."""
+        self._channel.send(op="begin", id=self._id)
         self._pipe, output = os.pipe()
         os.set_blocking(self._pipe, False)
         try:

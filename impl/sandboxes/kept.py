@@ -80,6 +80,10 @@ class Gone(Exception):
     """The process inside ended or talks nonsense; the message says how."""
 
 
+class NeverBegan(Exception):
+    """The process inside ended before it took the command: running it again is safe."""
+
+
 class InsideProcess:
     """One running `inside.py`: frames to and from it."""
 
@@ -88,6 +92,7 @@ class InsideProcess:
         self._reader = reader
         self._writer = writer
         self._last_id = 0
+        self._begun = False
         self.dead = False
 
     @classmethod
@@ -121,7 +126,9 @@ class InsideProcess:
     async def run(
         self, command: str, timeout: float, on_output: Callable[[str], None] | None, cap: int
     ) -> CommandResult:
-        """Run one command. Raises SandboxUnavailable where the process inside ends meanwhile."""
+        """Run one command. Raises SandboxUnavailable where the process inside ends meanwhile, and NeverBegan
+        where it was dead already."""
+        self._begun = False
         self._last_id += 1
         run, output, started = self._last_id, Output(cap), time.monotonic()
         self._send(op="run", id=run, command=command, timeout=timeout, cap=cap)
@@ -130,6 +137,8 @@ class InsideProcess:
                 done = await self._follow(run, output, on_output)
         except Gone as gone:
             await self.end()
+            if not self._begun:
+                raise NeverBegan(str(gone)) from None
             raise SandboxUnavailable(
                 f"The sandbox ended while a command ran: {gone}. Whether the command did its work is unknown; "
                 "the next one starts a fresh sandbox on the same files."
@@ -160,6 +169,9 @@ class InsideProcess:
             if frame.get("id") != run:
                 continue
             match frame.get("op"):
+                case "begin":
+                    self._begun = True
+                    continue
                 case "out":
                     text = output.feed(_bytes(frame))
                 case "tail":
@@ -276,14 +288,18 @@ class KeptWorkspace:
         if "\0" in command:
             return CommandResult(126, "The command holds a NUL character: a shell cannot take one.\n", 0.0)
         async with self._lock:
-            if self._closed:
-                raise SandboxUnavailable(f"The workspace {self.path} was closed.")
-            inside = await self._ready()
-            try:
-                return await inside.run(command, max(timeout, 0.001), on_output, cap)
-            except SandboxUnavailable:
-                check_directory(self.path)  # a better reason, where the directory is it
-                raise
+            for _ in range(2):
+                if self._closed:
+                    raise SandboxUnavailable(f"The workspace {self.path} was closed.")
+                inside = await self._ready()
+                try:
+                    return await inside.run(command, max(timeout, 0.001), on_output, cap)
+                except NeverBegan as dead:
+                    problem = str(dead)
+                except SandboxUnavailable:
+                    check_directory(self.path)  # a better reason, where the directory is it
+                    raise
+            raise SandboxUnavailable(f"The sandbox ended again before it took the command: {problem}.")
 
     async def close(self) -> None:
         """End the process, a running command included; the directory stays."""
