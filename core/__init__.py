@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         UnknownResource,
     )
     from core.events import Event, encode
-    from core.launch import Busy, LaunchInput, NoSuchSession, Outcome, launch_agent
+    from core.launch import Busy, LaunchInput, NoSuchSession, Outcome, launch_agent, outside
     from core.policy import limits_from
     from core.ports import (
         ChannelEntry,
@@ -101,7 +101,7 @@ _HOMES = {
         "CorpusDocument Driver Limits Passage Persona Skill SkillInfo Tool ToolContext ToolOutput UnknownResource"
     ),
     "core.events": "Event encode",
-    "core.launch": "Busy LaunchInput NoSuchSession Outcome launch_agent",
+    "core.launch": "Busy LaunchInput NoSuchSession Outcome launch_agent outside",
     "core.policy": "limits_from",
     "core.ports": (
         "ChannelEntry CommandResult Host Revision Sandbox SandboxUnavailable SearchHit SessionInfo Store StoreError "
@@ -120,7 +120,7 @@ _HOMES = {
 }
 _WHERE = {name: module for module, names in _HOMES.items() for name in names.split()}
 
-__all__ = sorted(_WHERE)  # noqa: PLE0605 - the names are those of _HOMES
+__all__ = sorted(_WHERE)
 
 
 def __getattr__(name: str) -> Any:

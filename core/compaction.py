@@ -27,8 +27,8 @@ KEEP_RECENT = 6
 CHARS_PER_TOKEN = 3.5
 ASK = (
     "Summarise this conversation so that you can go on from the summary alone. Keep: what the person wants and "
-    "decided, open questions, unmet problems, digests and names, files changed and why, what was tried and failed, the next "
-    "step. Leave out everything else. Write only the summary."
+    "decided, open questions, unmet problems, digests and names, files changed and why, what was tried and failed, "
+    "the next step. Leave out everything else. Write only the summary."
 )
 
 

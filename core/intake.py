@@ -74,14 +74,7 @@ class Intake:
         data = self._last_stop()
         if data is None:
             return self._on_reply(self.log.history.messages[-1].text if self.log.history.messages else "")
-        waiting = data.get("waiting")
-        return StopRecord(
-            Stop(data["stop"]),
-            data.get("detail"),
-            data.get("output"),
-            Waiting.from_json(waiting) if isinstance(waiting, dict) else None,
-            data.get("evidence"),
-        )
+        return StopRecord.from_json(data)
 
     def _store(self, *pairs: Pair, **columns: Any) -> None:
         self.events += self.log.append(*pairs, **columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,6 +73,12 @@ class Outcome:
     agent: str | None = None
     revision: str | None = None
     channel: str | None = None
+
+    @staticmethod
+    def of(info: SessionInfo, stop: Mapping[str, Any]) -> Outcome:
+        """The outcome that a session's columns and the body of its `stop` event stand for."""
+        record = StopRecord.from_json(stop)
+        return Outcome(record.stop, info, record, info.agent, info.digest, info.channel)
 
     def to_json(self) -> dict[str, Any]:
         """The result line of the command line; every field present, null where nothing applies."""

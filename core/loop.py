@@ -47,6 +47,18 @@ class StopRecord:
             "evidence": self.evidence,
         }
 
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> StopRecord:
+        """Read the body of a `stop` event."""
+        waiting = data.get("waiting")
+        return StopRecord(
+            Stop(data["stop"]),
+            data.get("detail"),
+            data.get("output"),
+            Waiting.from_json(waiting) if isinstance(waiting, dict) else None,
+            data.get("evidence"),
+        )
+
 
 class Stopped(Exception):
     """Raised inside the loop to end it with a record."""
@@ -390,7 +402,7 @@ def step_from(event: Any, calls: dict[str, Mapping[str, Any]]) -> Step | None:
             call = calls.pop(str(data.get("call")), {})
             return Step(
                 "tool",
-                tool=call.get("tool"),
+                tool=str(call.get("tool", "")),
                 args=call.get("args"),
                 output=str(data.get("output", "")),
                 ok=bool(data.get("ok")),

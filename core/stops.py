@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -85,7 +86,7 @@ class Waiting:
         }
 
     @staticmethod
-    def from_json(data: dict[str, Any]) -> Waiting:
+    def from_json(data: Mapping[str, Any]) -> Waiting:
         """Read the stored form; absent fields take their defaults."""
         return Waiting(
             kind=data["kind"],

@@ -1,0 +1,20 @@
+"""The `artificer` command: the app where nothing is asked for, else one command; loads only what is used."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Entry point of the console script; exits with the command's code."""
+    if len(sys.argv) == 1:
+        from tui.app import run_app
+
+        sys.exit(run_app(None))
+    from tui.commands import run
+
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

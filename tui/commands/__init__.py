@@ -1,0 +1,45 @@
+"""The command line: one Typer application, its commands grouped by what they are about."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from tui.commands import bundles, house, sessions
+from tui.commands.output import fail, said_no
+
+app = typer.Typer(
+    name="artificer",
+    help="Builds and supervises agents, in a terminal. Without a command it opens the app.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+sessions.add_to(app)
+bundles.add_to(app)
+house.add_to(app)
+
+
+def run(argv: list[str]) -> int:
+    """Run one command line; returns its exit code: the command's own, 1 for what failed, 2 for usage."""
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(args=argv, prog_name="artificer", standalone_mode=False)
+    except Exception as error:  # noqa: BLE001 - the outermost edge: every failure becomes words and a code
+        return fail(error, json="--json" in argv)
+    except KeyboardInterrupt:
+        return said_no("interrupted", "Interrupted.", "", as_json="--json" in argv, exit_code=130)
+    finally:
+        _flush()
+    return code if isinstance(code, int) else 0
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (BrokenPipeError, ValueError):
+            # The reader has gone: there is nobody to tell, and exit must not fail over it.
+            sys.stdout = open("/dev/null", "w")  # noqa: SIM115

@@ -1,0 +1,351 @@
+"""Commands on sessions: build, run, resume, answer, interrupt, and reading what ran."""
+
+from __future__ import annotations
+
+import time
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from core import Event, Host, LaunchInput, Limits, SessionInfo, Stop, build_launch, limits_from, run_launch
+from impl.compose import build_host
+from impl.control import deliver
+from tui.commands import output
+from tui.commands.driving import Printer, drive
+
+Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, words for people on stderr.")]
+ProviderName = Annotated[str | None, typer.Option("--provider", help="What thinks: a name from `artificer providers`.")]
+ModelName = Annotated[str | None, typer.Option("--model", help="The model, in the provider's words.")]
+SandboxName = Annotated[str | None, typer.Option("--sandbox", help="bubblewrap, or process (unsafe).")]
+Answers = Annotated[list[str] | None, typer.Option("--answer", help="Answers, in the order questions come.")]
+LimitWords = Annotated[list[str] | None, typer.Option("--limit", help="steps|tokens|usd|seconds=N; may be repeated.")]
+Stream = Annotated[bool, typer.Option("--stream", help="Also print text while it streams (kind draft).")]
+SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="A session's id, or its beginning.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    for command in (build, run, resume, answer, interrupt, sessions, transcript, search, costs):
+        app.command()(command)
+
+
+def build(
+    source: Annotated[str | None, typer.Argument(metavar="[SOURCE]", help="A folder or a git URL.")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", help="Edit this agent.")] = None,
+    message: Annotated[str | None, typer.Option("-m", "--message", help="What the agent should be.")] = None,
+    provider: ProviderName = None,
+    model: ModelName = None,
+    sandbox: SandboxName = None,
+    answers: Answers = None,
+    publish: Annotated[bool, typer.Option("--publish", help="Publish it once it has passed.")] = False,
+    limit: LimitWords = None,
+    as_json: Json = False,
+    stream: Stream = False,
+) -> int:
+    """Build an agent from a source or from words; ask when it must."""
+    host = build_host()
+    launch = build_launch(
+        host,
+        source=_source(source),
+        message=message,
+        agent=agent,
+        provider=_known(host, provider),
+        model=model,
+        sandbox=sandbox,
+        publish=publish,
+        limits=limits(limit),
+    )
+    return drive(host, launch, answers=answers or (), json=as_json, stream=stream)
+
+
+def run(
+    agent: Annotated[str, typer.Argument(metavar="AGENT[@DIGEST|@CHANNEL]")],
+    task: Annotated[str, typer.Argument(metavar="TASK")],
+    provider: ProviderName = None,
+    model: ModelName = None,
+    sandbox: SandboxName = None,
+    answers: Answers = None,
+    limit: LimitWords = None,
+    as_json: Json = False,
+    stream: Stream = False,
+) -> int:
+    """Run a published agent on one task."""
+    host = build_host()
+    name, _, ref = agent.partition("@")
+    launch = run_launch(
+        host,
+        name,
+        ref or None,
+        task,
+        provider=_known(host, provider),
+        model=model,
+        sandbox=sandbox,
+        limits=limits(limit),
+    )
+    return drive(host, launch, answers=answers or (), json=as_json, stream=stream)
+
+
+def resume(
+    session: SessionId,
+    message: Annotated[str | None, typer.Option("-m", "--message", help="Your next message.")] = None,
+    provider: ProviderName = None,
+    model: ModelName = None,
+    sandbox: SandboxName = None,
+    answers: Answers = None,
+    limit: LimitWords = None,
+    as_json: Json = False,
+    stream: Stream = False,
+) -> int:
+    """Go on with a session, to its next stop."""
+    host = build_host()
+    info = find(host, session)
+    launch = _going_on(host, info, provider, model, sandbox, limits(limit), task=message)
+    return drive(host, launch, answers=answers or (), json=as_json, stream=stream)
+
+
+def answer(
+    session: SessionId,
+    text: Annotated[str, typer.Argument(metavar="TEXT")],
+    provider: ProviderName = None,
+    model: ModelName = None,
+    sandbox: SandboxName = None,
+    answers: Answers = None,
+    as_json: Json = False,
+    stream: Stream = False,
+) -> int:
+    """Answer what a session waits for, and drive it to its next stop."""
+    host = build_host()
+    info = find(host, session)
+    launch = _going_on(host, info, provider, model, sandbox, Limits(), answer=text)
+    return drive(host, launch, answers=answers or (), json=as_json, stream=stream)
+
+
+def _going_on(
+    host: Host,
+    info: SessionInfo,
+    provider: str | None,
+    model: str | None,
+    sandbox: str | None,
+    spend: Limits,
+    *,
+    task: str | None = None,
+    answer: str | None = None,
+) -> LaunchInput:
+    """Flags and variables override what the session was started with."""
+    override = host.settings.override
+    return LaunchInput(
+        host=host,
+        session=info.id,
+        provider=_known(host, provider or override("provider")),
+        model=model or override("model"),
+        sandbox=sandbox or override("sandbox"),
+        context_window=host.settings.context_window,
+        limits=spend,
+        task=task,
+        answer=answer,
+    )
+
+
+def interrupt(session: SessionId, as_json: Json = False) -> int:
+    """Stop a session, whichever process drives it; one that nobody drives is marked cancelled."""
+    host = build_host()
+    info = find(host, session)
+    if not deliver(host, info.id, "interrupt"):
+        info = find(host, info.id)
+        if info.status != "stopped" and host.store.claim(info.id):
+            body = {"stop": Stop.CANCELLED.value, "detail": None, "output": None, "waiting": None, "evidence": None}
+            columns = {"stop": Stop.CANCELLED.value, "ended": host.now(), "summary": "interrupted"}
+            host.store.append(info.id, [("stop", body)], columns)
+            host.store.release(info.id)
+    if as_json:
+        output.line({"type": "interrupted", "session": info.id})
+    return 0
+
+
+def sessions(as_json: Json = False) -> int:
+    """List sessions, oldest first."""
+    output.rows([session_row(info) for info in build_host().store.sessions()], as_json=as_json, table=_session_line)
+    return 0
+
+
+def transcript(
+    session: SessionId,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until the session stops.")] = False,
+    as_json: Json = False,
+    stream: Stream = False,
+) -> int:
+    """Print what happened in a session."""
+    host = build_host()
+    info = find(host, session)
+    if not follow:
+        rows = [event.to_json() for event in host.store.events(info.id)]
+        if stream and (draft := host.store.draft(info.id)) is not None:
+            body = {"id": draft[0], "text": draft[1], "thinking": draft[2]}
+            rows.append(Event(info.id, 0, host.now(), "draft", data=body).to_json())
+        output.rows(rows, as_json=as_json, table=_event_line)
+        return 0
+    _follow(host, info, json=as_json, stream=stream)
+    return 0
+
+
+def _follow(host: Host, info: SessionInfo, *, json: bool, stream: bool) -> None:
+    """Events as they come, until the session is stopped and all of it was printed."""
+    after, shown = 0, None
+    printer = Printer(json=True, stream=stream) if json else lambda event: output.text(_event_line(event.to_json()))
+    while True:
+        current = host.store.session(info.id)
+        for event in host.store.events(info.id, after=after):
+            after = event.seq
+            printer(event)
+        draft = host.store.draft(info.id) if stream else None
+        if draft is not None and draft != shown:
+            body = {"id": draft[0], "text": draft[1], "thinking": draft[2]}
+            printer(Event(info.id, 0, host.now(), "draft", data=body))
+        shown = draft
+        if current is None or current.status != "running":
+            return
+        time.sleep(0.1)
+
+
+def search(
+    words: Annotated[str, typer.Argument(metavar="TEXT")],
+    as_json: Json = False,
+) -> int:
+    """Find words in all sessions, newest first."""
+    hits = build_host().store.search(words)
+    found = [
+        {"session": h.session, "seq": h.seq, "at": h.at, "kind": h.kind, "snippet": " ".join(h.snippet.split())}
+        for h in hits
+    ]
+    output.rows(
+        found, as_json=as_json, table=lambda r: f"{r['session']}  {r['seq']:>5}  {r['kind']:<12} {r['snippet']}"
+    )
+    return 0
+
+
+def costs(as_json: Json = False) -> int:
+    """What sessions have cost, by day and agent; what is not known is said."""
+    totals: dict[tuple[str, str], dict[str, Any]] = {}
+    for info in build_host().store.sessions():
+        key = (info.started[:10], info.agent or info.kind)
+        row = totals.setdefault(
+            key,
+            {"day": key[0], "agent": key[1], "sessions": 0, "input_tokens": 0, "output_tokens": 0, "usd": "0.00"},
+        )
+        row["sessions"] += 1
+        row["input_tokens"] += info.input_tokens
+        row["output_tokens"] += info.output_tokens
+        known = row["usd"] is not None and info.usd is not None
+        row["usd"] = format(Decimal(row["usd"]) + Decimal(info.usd or "0"), "f") if known else None
+    output.rows([totals[key] for key in sorted(totals)], as_json=as_json, table=_cost_line)
+    return 0
+
+
+# --- helpers -------------------------------------------------------------------------------------------
+
+
+def find(host: Host, prefix: str) -> SessionInfo:
+    """The session whose id is, or alone begins with, `prefix`."""
+    info = host.store.session(prefix)
+    if info is None:
+        matches = host.store.match_session(prefix) if prefix else []
+        if len(matches) > 1:
+            raise output.Refused(
+                "not_found", f"{prefix} is the beginning of {len(matches)} sessions.", "Type more of it."
+            )
+        info = host.store.session(matches[0]) if matches else None
+    if info is None:
+        raise output.Refused("not_found", f"There is no session {prefix}.", "List them with: artificer sessions")
+    return info
+
+
+def limits(words: list[str] | None) -> Limits:
+    """`--limit` words as limits."""
+    values: dict[str, object] = {}
+    for word in words or ():
+        name, found, number = word.partition("=")
+        try:
+            amount = Decimal(number)
+        except InvalidOperation:
+            amount = Decimal(-1)
+        whole = name in ("steps", "tokens")
+        valid = amount.is_finite() and amount >= 0 and (not whole or amount == amount.to_integral_value())
+        if name not in ("steps", "tokens", "usd", "seconds") or not found or not valid:
+            raise typer.BadParameter(f"--limit takes steps|tokens|usd|seconds=N, not {word!r}")
+        values[name] = number
+    return limits_from(values)
+
+
+def _known(host: Host, name: str | None) -> str | None:
+    """A provider's name, checked before a session is made."""
+    if name is not None:
+        try:
+            host.provider(name)
+        except LookupError as error:
+            raise output.Refused("not_found", str(error.args[0]), "List them with: artificer providers") from error
+    return name
+
+
+def _source(source: str | None) -> str | None:
+    """A local path made absolute, so that the session can go on from anywhere; a URL as it is."""
+    if source is None or "://" in source or source.startswith("git@"):
+        return source
+    path = Path(source).expanduser().absolute()
+    if not path.exists():
+        raise output.Refused("not_found", f"There is nothing at {path}.", "Give a folder that exists, or a git URL.")
+    return str(path.resolve())
+
+
+def session_row(info: SessionInfo) -> dict[str, Any]:
+    """A session as listings give it."""
+    return {
+        "id": info.id,
+        "kind": info.kind,
+        "agent": info.agent,
+        "digest": info.digest,
+        "parent": info.parent,
+        "status": info.status,
+        "stop": info.stop,
+        "started": info.started,
+        "ended": info.ended,
+        "usage": {
+            "input_tokens": info.input_tokens,
+            "output_tokens": info.output_tokens,
+            "cached_tokens": info.cached_tokens,
+            "requests": info.requests,
+        },
+        "cost": {"usd": info.usd},
+        "summary": info.summary or info.title,
+        "provider": info.provider,
+        "model": info.model,
+    }
+
+
+def _session_line(row: Any) -> str:
+    state = row["stop"] if row["status"] == "stopped" else row["status"]
+    agent = row["agent"] or "-"
+    return f"{row['id']}  {row['kind']:<8} {agent:<24} {state or '-':<18} {row['started'][:16]}  {row['summary'][:60]}"
+
+
+def _event_line(row: Any) -> str:
+    data = row["data"]
+    match row["kind"]:
+        case "message":
+            words = data.get("text", "")
+            who = data.get("role", "")
+        case "tool_call":
+            who, words = data.get("tool", ""), str(data.get("args", ""))
+        case "tool_result":
+            who, words = ("ok" if data.get("ok") else "failed"), str(data.get("output", ""))
+        case _:
+            who = ""
+            words = ", ".join(f"{k}={v}" for k, v in data.items() if v not in (None, "", [], {}))
+    return f"{row['seq']:>5} {row['at'][11:19]}  {row['kind']:<12} {who:<10} {words}".rstrip()
+
+
+def _cost_line(row: Any) -> str:
+    usd = f"${row['usd']}" if row["usd"] is not None else "unknown"
+    tokens = f"{row['input_tokens']:>10} in {row['output_tokens']:>9} out"
+    return f"{row['day']}  {row['agent']:<24} {row['sessions']:>4}  {tokens}  {usd}"
