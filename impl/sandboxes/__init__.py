@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from core.ports import Sandbox
+    from core import Sandbox
 
 
 def _bubblewrap() -> Sandbox:
@@ -34,7 +34,7 @@ async def choose(requested: str | None = None) -> tuple[Sandbox, str]:
     A kind that was asked for is never replaced: SandboxUnavailable where it does not work here or is unknown.
     Without a request the first isolating kind that works is taken, else the unsafe `process`, and the reason says so.
     """
-    from core.ports import SandboxUnavailable
+    from core import SandboxUnavailable
 
     if requested is not None:
         if requested not in SANDBOXES:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.ports import SandboxUnavailable, Workspace
+from core import SandboxUnavailable, Workspace
 from impl.sandboxes.kept import Launched, open_workspace, spawn
 
 PROBE_S = 0.5
@@ -257,7 +257,8 @@ class BubblewrapSandbox:
         assert layout is not None, "open() has probed"
         files = {name: _content(text) for name, text in FILES.items()}
         try:
-            # The death of bwrap is that of PID 1 inside (--die-with-parent), and so of the whole namespace.
+            # The death of bwrap is that of PID 1 inside (--die-with-parent), and so of the whole namespace. The
+            # kernel means the parent's thread: the loop that opens workspaces must outlive them in its thread.
             return spawn(
                 lambda channel: argv(layout, str(path), channel, files),
                 environment(layout),

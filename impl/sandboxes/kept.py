@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from core.ports import CommandResult, SandboxUnavailable
+from core import CommandResult, SandboxUnavailable
 from impl.sandboxes.output import Output
 
 HELLO_S = 10.0
@@ -317,6 +317,9 @@ class KeptWorkspace:
         if self._inside is None:
             self._inside = await InsideProcess.start(self._launch, self.path)
             self._directory = directory
+        if self._closed:  # while it started
+            await self._inside.end()
+            raise SandboxUnavailable(f"The workspace {self.path} was closed.")
         return self._inside
 
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from core.ports import SandboxUnavailable, Workspace
+from core import SandboxUnavailable, Workspace
 from impl.sandboxes.bubblewrap import QUIET
 from impl.sandboxes.inside import descendants, kill_quietly
 from impl.sandboxes.kept import Launched, open_workspace, spawn

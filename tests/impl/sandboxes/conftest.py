@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.ports import Workspace
+from core import Workspace
 from impl.sandboxes import SANDBOXES
 from impl.sandboxes.bubblewrap import BubblewrapSandbox
 

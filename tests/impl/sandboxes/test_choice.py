@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from core.ports import SandboxUnavailable
+from core import SandboxUnavailable
 from impl.sandboxes import SANDBOXES, choose
 from impl.sandboxes.bubblewrap import BubblewrapSandbox, Layout, argv, choose_python, explain
 from impl.sandboxes.bubblewrap import environment as isolated_environment

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from core.ports import Workspace
+from core import Workspace
 from impl.sandboxes.inside import descendants
 
 

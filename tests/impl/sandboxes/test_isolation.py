@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.ports import Workspace
+from core import Workspace
 
 SECRET = "not-for-the-sandbox-5f1c"
 

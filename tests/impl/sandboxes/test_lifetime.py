@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from core.ports import SandboxUnavailable, Workspace
+from core import SandboxUnavailable, Workspace
 from impl.sandboxes import SANDBOXES
 from impl.sandboxes.inside import descendants
 

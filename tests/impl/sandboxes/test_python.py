@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.ports import Workspace
+from core import Workspace
 
 WHEEL = "greet-1.0-py3-none-any.whl"
 
