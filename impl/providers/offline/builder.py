@@ -102,7 +102,7 @@ class _Build:
     # --- a tool has answered ---------------------------------------------------------------------------
 
     def _after(self, used: Used) -> Move:
-        if used.undone:
+        if used.undone or (used.unanswered and used.tool == "ask_user"):
             return self._once_more(used)
         match used.tool:
             case "import_source":
@@ -121,9 +121,11 @@ class _Build:
                 return Reply(said.report(used))
 
     def _once_more(self, used: Used) -> Move:
-        """A stop overtook the call. All that the Builder calls can be done twice; still, never a third time."""
-        again = [i for i in self.items if isinstance(i, Used) and i.tool == used.tool and i.undone]
-        if len([i for i in again if dict(i.args) == dict(used.args)]) > 1:
+        """A stop or other words overtook the call. All that these rules call may be done twice, not a third time."""
+        same = [
+            i for i in self.items if isinstance(i, Used) and i.tool == used.tool and dict(i.args) == dict(used.args)
+        ]
+        if len([i for i in same if i.undone or i.unanswered]) > 1:
             return Reply(said.report(used))
         if used.tool == "ask_user" and self.before is used and (chosen := self._late_choice()):
             return chosen
@@ -177,31 +179,33 @@ class _Build:
 
     def _question(self, used: Used) -> Move:
         """Ask the person, unless they have already said it, or the same question keeps coming back."""
-        options = rows(used.data.get("options"))[:_MAX_OPTIONS]
+        options = rows(used.data.get("options"))
+        question = str(used.data.get("question") or used.data.get("message") or "")
         asked = [
             i
             for i in self.turn
             if isinstance(i, Used) and i.tool == "import_source" and i.data.get("options") == used.data.get("options")
         ]
         if len(asked) >= _SAME_QUESTION or "ask_user" not in self.tools:
-            return Reply(said.question(str(used.data.get("question") or ""), options))
+            return Reply(said.question(question, options))
         multiple = bool(used.data.get("multiple"))
         if len(asked) == 1:
             for text in reversed([i.text for i in self.turn if isinstance(i, Said)]):
                 if chosen := choice_in(text, options, multiple=multiple):
                     return self._import_choice(used, chosen, say=f"You said which: {', '.join(chosen)}.")
-        return self._ask(str(used.data.get("question") or ""), options, used.data.get("recommended"), multiple)
+        return self._ask(question, options, used.data.get("recommended"), multiple)
 
     def _ask(self, message: str, options: list[Mapping[str, Any]], recommended: Any, multiple: bool) -> Move:
-        named = [
-            {"id": str(o["id"]), "label": str(o.get("label") or o["id"])} for o in options if str(o.get("id") or "")
-        ]
+        every = [o for o in options if str(o.get("id") or "")]
+        named = [{"id": str(o["id"]), "label": str(o.get("label") or o["id"])} for o in every[:_MAX_OPTIONS]]
+        cut = len(every) > len(named)
+        more = f" These are the first {len(named)}; any other is chosen by its name." if cut else ""
         args = {
-            "message": message or "Which one?",
+            "message": (message or "Which one?") + more,
             "options": named,
             "recommended": recommended if isinstance(recommended, str) else None,
             "multiple": multiple,
-            "free_text": not named,
+            "free_text": cut or not named,
         }
         return self._call("ask_user", args)
 
@@ -214,16 +218,21 @@ class _Build:
         chosen = texts(used.data.get("choice"))
         text = str(used.data.get("text") or ("" if used.data else used.output))
         options = rows(used.args.get("options"))
+        if not chosen and used.args.get("free_text"):
+            chosen = [part.strip() for part in text.split(",") if part.strip()]
         chosen = chosen or choice_in(text, options, multiple=bool(used.args.get("multiple")))
-        if not chosen and not options and text.strip():
-            chosen = [text.strip()]
+        if len(chosen) > 1 and len(chosen) == len(options) < len(rows(about.data.get("options"))):
+            chosen = ["all"]  # all of those that were listed means the others too
         if not chosen:
             return Reply(said.question(str(used.args.get("message") or ""), options))
         return self._import_choice(about, chosen) if about.tool == "import_source" else self._save_as(about, chosen[0])
 
     def _import_choice(self, asked: Used, chosen: list[str], say: str = "") -> Move:
-        kind = asked.data.get("kind") or asked.args.get("kind")
-        args = {"path": asked.args.get("path"), "kind": kind if isinstance(kind, str) else None, "choice": chosen}
+        path, kind = asked.args.get("path"), asked.data.get("kind") or asked.args.get("kind")
+        # A question that belongs to no kind yet asks for the kind itself.
+        if asked.data.get("asks", "choice" if kind else "kind") == "kind":
+            return self._call("import_source", {"path": path, "kind": chosen[0]}, say=say)
+        args = {"path": path, "kind": kind if isinstance(kind, str) else None, "choice": chosen}
         return self._call("import_source", args, say=say)
 
     # --- saving, validating, publishing ----------------------------------------------------------------
@@ -231,7 +240,7 @@ class _Build:
     def _save(self, imported: Used) -> Move:
         bundle = imported.data.get("bundle")
         wanted = next((n for n in map(name_wanted, self._wishes()) if n), None)
-        path = bundle if isinstance(bundle, str) and bundle else _BUNDLE
+        path = bundle if isinstance(bundle, str) and bundle and not bundle.startswith("/") else _BUNDLE
         return self._call("save_agent", {"path": path, "name": wanted})
 
     def _saved(self, used: Used) -> Move:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -45,6 +46,11 @@ class Used:
         """Whether it failed only because the session stopped: it may be called again."""
         return not self.ok and self.output.startswith(_STOPPED)
 
+    @property
+    def unanswered(self) -> bool:
+        """Whether it asked the person, who said something else instead."""
+        return not self.ok and self.output.startswith(_UNANSWERED)
+
 
 Item = Said | Replied | Used
 
@@ -70,6 +76,7 @@ Move = Reply | Call
 # How the loop begins what it says itself: nudges, and results of calls that a stop overtook.
 _NUDGES: Final = ("You are repeating yourself", "Your reply was ", "Go on.")
 _STOPPED: Final = ("The outcome of this call is unknown", "This call never ran", "The result of this call was stored")
+_UNANSWERED: Final = "The person did not answer this"
 
 
 def read(messages: Sequence[Message]) -> list[Item]:
@@ -95,14 +102,41 @@ def _used(call: ToolCall, result: ToolResult) -> Used:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """The JSON object that `text` is, or {}."""
+    """The JSON object that `text` is; what can be read of it where a long one was cut in the middle; else {}."""
     if not text.lstrip().startswith("{"):
         return {}
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return {}
+        return _readable(text)
     return value if isinstance(value, dict) else {}
+
+
+# The platform writes objects with one space of indent: a key of the object itself, a row of one of its lists.
+_KEY: Final = re.compile(r'^ "(\w+)": ?', re.MULTILINE)
+_ROW: Final = re.compile(r"^  (?=\{)", re.MULTILINE)
+
+
+def _readable(text: str) -> dict[str, Any]:
+    """The keys of a cut object whose values are whole, and of its lists the rows that are."""
+    found: dict[str, Any] = {}
+    keys = list(_KEY.finditer(text))
+    ends = [key.start() for key in keys[1:]] + [len(text)]
+    for key, end in zip(keys, ends, strict=False):
+        value = _value_at(text, key.end())
+        if value is None and text[key.end() : key.end() + 1] == "[":
+            every = [_value_at(text, row.end()) for row in _ROW.finditer(text, key.end(), end)]
+            value = [row for row in every if row is not None]
+        if value is not None:
+            found[key[1]] = value
+    return found
+
+
+def _value_at(text: str, at: int) -> Any:
+    try:
+        return json.JSONDecoder().raw_decode(text, at)[0]
+    except (ValueError, RecursionError):
+        return None
 
 
 def rows(value: Any) -> list[Mapping[str, Any]]:
@@ -133,3 +167,9 @@ def clip(text: str, limit: int) -> str:
     at = text.rfind("\n", limit // 2, limit)
     kept = text[: at if at > 0 else limit].rstrip()
     return f"{kept}\n… ({len(text) - len(kept):,} more characters)"
+
+
+def brief(text: str, limit: int) -> str:
+    """`text` on one line of at most `limit` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from core.provider import ToolSpec
 from impl.providers.offline import skills
-from impl.providers.offline.record import Call, Item, Move, Reply, Said, Used, clip, rows, spent
+from impl.providers.offline.record import Call, Item, Move, Reply, Said, Used, brief, clip, rows, spent
 from impl.providers.offline.spelled import spelled, usage
-from impl.words import content_words, coverage
+from impl.words import STOP_WORDS, content_words, coverage, unspaced, weight, words
 
 #: Tools every agent may have; all others are its own and are called only where a task spells them out.
 _STANDARD: Final = frozenset(
@@ -71,14 +71,18 @@ class _Run:
             if not self._can("search_corpus"):
                 return Reply(_incomplete(call.tool, call.missing, call.wrong))
         named = _FILE.search(self.task)
-        if named and self._can("get_corpus"):
+        if named and self._can("get_corpus") and not self._asks_more_than(named.group()):
             return self._call("get_corpus", {"path": named.group()})
         return self._search_or_skill()
+
+    def _asks_more_than(self, path: str) -> bool:
+        """Whether the task says more than `show PATH`: then the document is searched, not shown."""
+        return any(weight(w) == 1 for w in words(self.task.replace(path, " ")) if w not in STOP_WORDS)
 
     def _search_or_skill(self) -> Move:
         skill = skills.choose(self.task, self.skills)
         if self._can("search_corpus") and not (skill and skill.name.casefold() in self.task.casefold()):
-            if self._can("list_corpus") and (_LIST.search(self.task) or not self._words()):
+            if self._can("list_corpus") and (_LIST.search(self.task) or self._says_nothing()):
                 return self._call("list_corpus", {})
             return self._call("search_corpus", {"query": self._query(), "limit": _SEARCHED})
         return self._skill()
@@ -118,18 +122,19 @@ class _Run:
     # --- documents -------------------------------------------------------------------------------------
 
     def _query(self) -> str:
-        words = self.task
-        if self.earlier and _FOLLOW_UP.match(words):
-            words = f"{self.earlier}\n{words}"
-        return clip(words.strip(), 1_000)
+        asked = self.task
+        if self.earlier and _FOLLOW_UP.match(asked):
+            asked = f"{self.earlier}\n{asked}"
+        return clip(asked.strip(), 1_000)
 
-    def _words(self) -> list[str]:
-        return content_words(self._query())
+    def _says_nothing(self) -> bool:
+        """Whether the task has no word to search for, as in `what is this?`."""
+        return not unspaced(self.task) and all(w in STOP_WORDS for w in words(self._query()))
 
     def _found(self, used: Used) -> Move:
         fitting = _fitting(self._query(), rows(used.data.get("passages")))
         if fitting:
-            return Reply(_passages(fitting, self._words()))
+            return Reply(_passages(fitting, content_words(self._query())))
         if self.skills and skills.choose(self.task, self.skills):
             return self._skill()
         if self._can("list_corpus") and not spent(self.items, "list_corpus", {}):
@@ -154,12 +159,17 @@ class _Run:
 
     def _from_skill(self, used: Used) -> str:
         name = str(used.args.get("name", "the skill"))
-        instructions, files = skills.parts(used.output)
-        lines = [f"The skill `{name}` is for this. It says:", "", _block(skills.quote(instructions, self.task)), ""]
-        pointed = skills.fitting_files(files, instructions, self.task)
-        if pointed:
-            lines.append(f"For this task see {', '.join(f'`{f}`' for f in pointed)}.")
-        others = [f for f in files if f not in pointed]
+        read = skills.parts(used.output)
+        lines = [f"The skill `{name}` is for this. It says:", "", _block(skills.quote(read.text, self.task)), ""]
+        pointed = skills.fitting_files(read, self.task)
+        shown = next((f for f in pointed if f in read.contents), None)
+        if shown:
+            quoted = _block(skills.quote(read.contents[shown], self.task))
+            lines += [f"And its `{shown}`:", "", quoted, ""]
+        rest = [f for f in pointed if f != shown]
+        if rest:
+            lines.append(f"For this task see{' also' if shown else ''} {', '.join(f'`{f}`' for f in rest)}.")
+        others = [f for f in read.files if f not in pointed]
         if others:
             more = f" and {len(others) - 12} more" if len(others) > 12 else ""
             lines.append(
@@ -174,7 +184,7 @@ class _Run:
         lines = [f"This task needs a model, and I am offline rules. {_with_model()}"]
         if self.skills:
             lines += ["", "No skill of mine fits it by its words. I can quote the steps of:"]
-            lines += [f"- `{s.name}`: {clip(s.description, 160)}" for s in self.skills[:20]]
+            lines += [f"- `{s.name}`: {brief(s.description, 160)}" for s in self.skills[:20]]
         if self.own:
             lines += ["", "Without a model I call a tool where you spell it out:"]
             lines += [f"- `{usage(tool)}`" for tool in self.own[:20]]
@@ -191,9 +201,9 @@ class _Run:
 
 def _fitting(query: str, passages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The passages that hold enough of the question, in the order they were found."""
-    words = content_words(query)
-    shares = [coverage(words, f"{p.get('path')} {p.get('heading')}\n{p.get('text')}") for p in passages]
-    if not words:  # no word at all that can be compared: trust the search, which knows other scripts
+    asked = content_words(query)
+    shares = [coverage(asked, f"{p.get('path')} {p.get('heading')}\n{p.get('text')}") for p in passages]
+    if not asked:  # no word at all that can be compared: trust the search, which knows other scripts
         return list(passages[:_QUOTED])
     best = max(shares, default=0.0)
     if best < _FLOOR:
@@ -201,7 +211,7 @@ def _fitting(query: str, passages: Sequence[Mapping[str, Any]]) -> list[Mapping[
     return [p for p, share in zip(passages, shares, strict=True) if share >= max(_FLOOR, _BESIDE_BEST * best)][:_QUOTED]
 
 
-def _passages(passages: Sequence[Mapping[str, Any]], words: Sequence[str]) -> str:
+def _passages(passages: Sequence[Mapping[str, Any]], asked: Sequence[str]) -> str:
     count = "This passage fits" if len(passages) == 1 else f"These {len(passages)} passages fit best"
     lines = [f"{count} ({_RULES}: quoted as they stand, nothing added)."]
     for passage in passages:
@@ -209,7 +219,7 @@ def _passages(passages: Sequence[Mapping[str, Any]], words: Sequence[str]) -> st
         where = f"`{passage.get('path')}:{passage.get('line')}`{' · ' + heading if heading else ''}"
         lines += ["", _block(clip(str(passage.get("text", "")), _PASSAGE)), "", where]
     everything = "\n".join(f"{p.get('path')} {p.get('heading')} {p.get('text')}" for p in passages)
-    absent = [word for word in words if coverage([word], everything) == 0]
+    absent = [word for word in asked if coverage([word], everything) == 0]
     if absent:
         lines += ["", f"None of them has: {', '.join(absent[:8])}."]
     return "\n".join(lines)
@@ -217,8 +227,8 @@ def _passages(passages: Sequence[Mapping[str, Any]], words: Sequence[str]) -> st
 
 def _document(used: Used) -> str:
     path = used.args.get("path", "")
-    note = "in full" if len(used.output) <= _DOCUMENT else f"its head of {len(used.output):,} characters"
-    return f"`{path}`, {note}:\n\n{_block(clip(used.output, _DOCUMENT))}\n\n{_RULES}: quoted as it stands."
+    note = "" if len(used.output) <= _DOCUMENT else f" begins (it has {len(used.output):,} characters)"
+    return f"`{path}`{note}:\n\n{_block(clip(used.output, _DOCUMENT))}\n\n{_RULES}: quoted as it stands."
 
 
 def _result(used: Used) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from impl.providers.offline.record import Used, clip, rows, texts
+from impl.providers.offline.record import Used, brief, clip, rows, texts
 
 WITH_MODEL = "`--provider anthropic` with `ANTHROPIC_API_KEY` set"
 
@@ -37,7 +37,7 @@ def source_failed(source: str, message: str, hint: str) -> str:
 
 def refused(capability: str, reason: str, evidence: Sequence[str]) -> str:
     """No safe conversion, where the tool to say so is not offered."""
-    quoted = "".join(f"\n- {clip(line, 300)}" for line in evidence[:10])
+    quoted = "".join(f"\n- {brief(line, 300)}" for line in evidence[:10])
     return f"I cannot convert {capability}: {_sentence(reason)}{quoted}\n\nName another source."
 
 
@@ -124,12 +124,13 @@ def _made(name: str, imported: Used) -> list[str]:
     kind = str(data.get("kind") or "source").replace("_", " ")
     lines = [f"Built {name} from {imported.args.get('path', 'the source')} ({kind}){': ' + parts if parts else ''}."]
     if data.get("description"):
-        lines.append(clip(str(data["description"]), 400))
+        lines.append(brief(str(data["description"]), 400))
     lines.append(_licence(data.get("licence")))
+    lines += [_sentence(brief(note, 300)) for note in texts(data.get("notes"))[:5]]
     if credentials := texts(data.get("credentials")):
         lines.append(f"Credentials it needs before those tools run: {', '.join(credentials[:20])}.")
-    if lost := [_loss(row) for row in _list(data.get("loss"))]:
-        lines += ["Not carried over:", *(f"- {clip(row, 300)}" for row in lost[:20])]
+    if lost := [_loss(row) for row in _list(data.get("loss") or data.get("losses"))]:
+        lines += ["Not carried over:", *(f"- {brief(row, 300)}" for row in lost[:20])]
         if len(lost) > 20:
             lines.append(f"- and {len(lost) - 20} more")
     else:
@@ -168,6 +169,9 @@ def _count(number: int, what: str) -> str:
 
 
 def _loss(row: Any) -> str:
+    if isinstance(row, dict) and row.get("change"):
+        where = "" if row.get("path") in (None, "", ".") else f"{row['path']}: "
+        return f"{where}{row['change']}{' (' + str(row['reason']) + ')' if row.get('reason') else ''}"
     if isinstance(row, dict):
         return ": ".join(str(v) for v in row.values() if v not in (None, ""))
     return str(row)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from impl.passages import Piece, split
@@ -66,10 +66,22 @@ def choose(task: str, skills: Sequence[Listed]) -> Listed | None:
     return best if share >= 0.25 or any(stem(w) in stems(best.name) and weight(w) == 1 for w in asked) else None
 
 
-def parts(output: str) -> tuple[str, list[str]]:
-    """(instructions, files) of what `read_skill` gave."""
-    text, _, files = output.partition(_FILES)
-    return text.strip(), re.findall(r"^- (.+)$", files, re.MULTILINE)
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What `read_skill` gave: the instructions, its files, and the content of those that came with it."""
+
+    text: str
+    files: tuple[str, ...] = ()
+    contents: Mapping[str, str] = field(default_factory=dict)
+
+
+def parts(output: str) -> Read:
+    """Take apart what `read_skill` gave."""
+    text, _, listing = output.rpartition(_FILES) if _FILES in output else (output, "", "")
+    files = tuple(re.findall(r"^- (.+)$", listing, re.MULTILINE))
+    pieces = re.split(r"^--- (\S.*) ---$", text, flags=re.MULTILINE)
+    contents = {name: body.strip() for name, body in zip(pieces[1::2], pieces[2::2], strict=False)}
+    return Read(pieces[0].strip(), files or tuple(contents), contents)
 
 
 def quote(instructions: str, task: str) -> str:
@@ -106,13 +118,14 @@ def _under_heading(pieces: Sequence[Piece], index: int) -> str:
     return f"**{piece.heading}**\n\n{piece.text}" if piece.heading else piece.text
 
 
-def fitting_files(files: Sequence[str], instructions: str, task: str) -> list[str]:
-    """Files the task points to: by their name, or by the line of the instructions that names them."""
+def fitting_files(read: Read, task: str) -> list[str]:
+    """The files the task points to, by their name or by the line of the instructions that names them."""
     asked = [w for w in content_words(task) if weight(w) == 1]
     scored: list[tuple[float, str]] = []
-    for file in files:
-        lines = [line for line in instructions.splitlines() if file in line or file.rpartition("/")[2] in line]
-        score = 2 * coverage(asked, file.replace("-", " ")) + coverage(asked, " ".join(lines))
+    for file in read.files:
+        last = file.rpartition("/")[2]
+        lines = [line for line in read.text.splitlines() if file in line or last in line]
+        score = 2 * coverage(asked, last.replace("-", " ")) + coverage(asked, " ".join(lines))
         if score > 0:
             scored.append((score, file))
     return [file for _, file in sorted(scored, key=lambda s: (-s[0], s[1]))[:3]]

@@ -22,7 +22,9 @@ class Spelled:
     wrong: tuple[str, ...] = ()
 
 
-_PAIR: Final = re.compile(r"(?<![\w.-])(?:--)?([A-Za-z_][\w.-]*)\s*=\s*(\"(?:[^\"\\]|\\.)*\"|'[^']*'|[\[{]|[^\s,;]+)")
+_PAIR: Final = re.compile(
+    r"(?<![\w.-])(?:--)?([A-Za-z_][\w.-]*)\s*=\s*(\"(?:[^\"\\]|\\.)*\"|'[^']*'|[\[{]|(?:[^\s,;]|[,;](?=\S)(?![\w.-]+\s*=))+)"
+)
 
 
 def spelled(task: str, tools: Sequence[ToolSpec]) -> Spelled | None:
