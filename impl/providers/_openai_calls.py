@@ -110,11 +110,9 @@ class OpenAICalls:
         if slot is None:
             goes_on = not call_id and not name and place[0] == "position" and self._slots
             return self._slots[-1] if goes_on else None
-        if call_id:
-            another = bool(slot.id) or (bool(slot.name) and slot.finished())
-        else:
-            another = _another(slot, name, arguments)
-        return None if another else slot
+        if call_id and not slot.id:  # an id that comes late, unless that call was over
+            return None if slot.name and slot.finished() else slot
+        return None if call_id or _another(slot, name, arguments) else slot
 
     def _grafted(self) -> list[_Slot]:
         """The slots, nameless ones that complete the call before them joined to it."""
