@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from core.bundle.manifest import Manifest, ManifestError, dump_manifest, parse_manifest, read_manifest, read_tool
     from core.bundle.problems import Problem
     from core.bundle.revisions import (
+        Refusal,
         UnknownRef,
+        checks_changed,
         materialise,
         publish,
+        published_before,
         resolve_ref,
         rollback,
         save_revision,
@@ -58,7 +61,9 @@ if TYPE_CHECKING:
     )
     from core.progress import ProgressGuard, Step, Verdict
     from core.provider import (
+        Block,
         CliProvider,
+        Finish,
         Message,
         ModelProvider,
         ModelRequest,
@@ -94,7 +99,10 @@ _HOMES = {
     "core.bundle.diff": "BundleDiff diff_revisions",
     "core.bundle.manifest": "Manifest ManifestError dump_manifest parse_manifest read_manifest read_tool",
     "core.bundle.problems": "Problem",
-    "core.bundle.revisions": "UnknownRef materialise publish resolve_ref rollback save_revision validate_revision",
+    "core.bundle.revisions": (
+        "Refusal UnknownRef checks_changed materialise publish published_before resolve_ref rollback save_revision "
+        "validate_revision"
+    ),
     "core.bundle.tree": "digest_tree scan_tree write_tree",
     "core.doors": "build_launch run_launch",
     "core.driver": (
@@ -109,8 +117,8 @@ _HOMES = {
     ),
     "core.progress": "ProgressGuard Step Verdict",
     "core.provider": (
-        "CliProvider Message ModelProvider ModelRequest Opaque Provider ProviderError ProviderStatus StreamItem Text "
-        "TextDelta Thinking ThinkingDelta ToolCall ToolCallDelta ToolResult ToolSpec TurnEnd Usage register_provider "
+        "Block CliProvider Finish Message ModelProvider ModelRequest Opaque Provider ProviderError ProviderStatus StreamItem "
+        "Text TextDelta Thinking ThinkingDelta ToolCall ToolCallDelta ToolResult ToolSpec TurnEnd Usage register_provider "
         "registered_providers"
     ),
     "core.session": "Bus",

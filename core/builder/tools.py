@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,6 @@ from core.bundle.manifest import parse_manifest
 from core.bundle.revisions import publish, save_revision, validate_revision
 from core.calls import APPROVAL_OPTIONS
 from core.driver import Tool, ToolContext, ToolOutput
-from core.events import Event
 from core.ports import Host, ValidationRun
 from core.provider import ToolSpec
 from core.stops import Stop, Waiting
@@ -267,14 +267,15 @@ def _validate_agent(world: BuilderWorld) -> Tool:
         state = world.state()
         if state.agent is None or state.digest is None:
             return _error("nothing_saved", "There is no revision yet: save_agent first.")
-        ran = _validate(world, context, state.agent, state.digest)
+        ran = await _validate(world, context, state.agent, state.digest)
         return _out(_summary(ran), ok=ran.passed)
 
     return Tool(spec, run)
 
 
-def _validate(world: BuilderWorld, context: ToolContext, agent: str, digest: str) -> ValidationRun:
-    ran = validate_revision(
+async def _validate(world: BuilderWorld, context: ToolContext, agent: str, digest: str) -> ValidationRun:
+    ran = await asyncio.to_thread(
+        validate_revision,
         world.host.store,
         agent,
         digest,
@@ -306,7 +307,7 @@ def _publish_agent(world: BuilderWorld) -> Tool:
         if live == state.digest and state.channel is not None:
             return _out({"published": True, "channel": "live", "digest": state.digest})
         if not _passed(world, state.agent, state.digest) or not state.passed:
-            ran = _validate(world, context, state.agent, state.digest)
+            ran = await _validate(world, context, state.agent, state.digest)
             if not ran.passed:
                 return _out({"published": False, **_summary(ran)}, ok=False)
         approved = (getattr(context, "approval", None) or {}).get("digest") == state.digest
@@ -347,8 +348,3 @@ def _ask_to_publish(context: ToolContext, agent: str, digest: str, live: str | N
         detail={"tool": "publish_agent", "agent": agent, "digest": digest, "live": live, "channel": "live"},
     )
     return ToolOutput("", stop=Stop.NEEDS_APPROVAL, waiting=waiting, detail="publish_agent")
-
-
-def events_of(world: BuilderWorld) -> list[Event]:
-    """All events of the session (for drivers)."""
-    return list(world.host.store.events(world.session))

@@ -16,6 +16,7 @@ from core import (
     Revision,
     ValidationRun,
     check_bundle,
+    checks_changed,
     diff_revisions,
     digest_tree,
     materialise,
@@ -135,7 +136,7 @@ def diff(
     if as_json:
         output.line(found.to_json())
     else:
-        output.text(found.to_text())
+        output.text(found.text())
     return 0
 
 
@@ -238,10 +239,9 @@ def validate(
         host.store,
         revision.agent,
         revision.digest,
-        environment=surroundings,
+        environment={**surroundings, "allow_unsafe": True} if allow_unsafe else surroundings,
         now=host.now,
         new_id=host.new_id,
-        allow_unsafe=allow_unsafe,
     )
     return _report_run(run_row(ran), as_json)
 
@@ -326,6 +326,8 @@ def rollback_command(
     host = build_host()
     target = resolve_ref(host.store, agent, to, default="latest") if to else None
     entry = rollback(host.store, agent, channel=channel, to=target, by="person", now=host.now)
+    if entry.refused is None and checks_changed(host.store, agent, entry.digest):
+        output.say("Warning: the checks have changed since this revision passed.")
     return _report_entry(entry, as_json)
 
 
@@ -335,7 +337,7 @@ _WHY = {
     "checks_changed": ("the checks have changed since it passed", "artificer validate {agent}@{digest}"),
     "stale_head": ("another publication came in between", "artificer log {agent}"),
     "never_passed": ("it never passed validation", "artificer validate {agent}@{digest}"),
-    "nothing_before": ("nothing was published before", "artificer log {agent}"),
+    "unknown_revision": ("there is no such revision", "artificer revisions {agent}"),
 }
 
 

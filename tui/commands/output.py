@@ -85,7 +85,9 @@ def fail(error: Exception, *, json: bool) -> int:
             return said_no(error.code, error.message, error.hint, as_json=json)
         case StoreError():
             return said_no(error.code, error.message, error.hint, as_json=json)
-        case UnknownRef() | UnknownResource():
+        case UnknownRef():
+            return said_no("not_found", error.message, error.hint, as_json=json)
+        case UnknownResource():
             return said_no("not_found", str(error), "", as_json=json)
         case SettingsError():
             return said_no("settings", str(error), "Mend the file or variable named here.", as_json=json)
