@@ -9,6 +9,7 @@ import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from impl.sources.values import SourceError
 
@@ -181,26 +182,33 @@ class _Runner:
         assert process.stdout is not None
         assert process.stderr is not None
         tail: list[str] = []
-        reading = asyncio.gather(process.stdout.read(), self._report(process.stderr, tail), process.wait())
+        output = asyncio.create_task(process.stdout.read())
+        report = asyncio.create_task(self._report(process.stderr, tail))
+        ended = asyncio.create_task(process.wait())
+        pending: set[asyncio.Task[Any]] = {output, report, ended}
         try:
-            while not reading.done():
+            while pending:
+                await self._check_bounds()
                 left = self.deadline - asyncio.get_running_loop().time()
-                if left <= 0:
-                    raise SourceError(
-                        "clone_failed",
-                        f"Cloning {self.url} took longer than {self.seconds:.0f} s.",
-                        "Try again, or clone it yourself and give the folder.",
-                    )
-                await asyncio.wait({reading}, timeout=min(left, 0.5))
-                size = await asyncio.to_thread(_directory_size, self.git_dir / "objects")
-                if size > self.max_bytes:
-                    raise _too_large(size)
-            output, _, code = reading.result()
+                _, pending = await asyncio.wait(pending, timeout=max(0.0, min(left, 0.5)))
         finally:
-            reading.cancel()
-        if code != 0:
+            for task in pending:
+                task.cancel()
+            await asyncio.wait({output, report, ended})
+        if ended.result() != 0:
             raise _failure(self.url, "\n".join(tail))
-        return output
+        return output.result()
+
+    async def _check_bounds(self) -> None:
+        if asyncio.get_running_loop().time() >= self.deadline:
+            raise SourceError(
+                "clone_failed",
+                f"Cloning {self.url} took longer than {self.seconds:.1f} s.",
+                "Try again, or clone it yourself and give the folder.",
+            )
+        size = await asyncio.to_thread(_directory_size, self.git_dir / "objects")
+        if size > self.max_bytes:
+            raise _too_large(size)
 
     async def _report(self, stream: asyncio.StreamReader, tail: list[str]) -> None:
         rest = ""

@@ -157,7 +157,7 @@ class ImportResult:
     """What came of an import; which fields count depends on `outcome`.
 
     `imported`: `bundle` (the directory written), `kind`, `description`, `losses`, `licence`, `counts`.
-    `question`: `asks` (`kind` or `choice`), `question` (its text), `options`, `recommended` (an option's id), `multiple`.
+    `question`: `asks` (`kind` or `choice`), `question` (its text), `options`, `recommended` (an id), `multiple`.
     `refused`: `capability`, `reason`, `evidence`; nothing was written.
     """
 
