@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 import re
@@ -14,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from core.driver import CorpusDocument, Passage, UnknownResource
+from core import CorpusDocument, Passage, UnknownResource
 from impl.passages import Piece, split
 from impl.words import content_words, unspaced, weight, words
 
@@ -202,6 +201,8 @@ def _stem(path: str) -> str:
 
 
 def _unknown(path: str, known: Sequence[str]) -> str:
+    import difflib
+
     if not known:
         return f"There is no document {path!r}: the corpus is empty."
     by_name = {k.rpartition("/")[2].casefold(): k for k in known}

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from core.provider import (
+from core import (
     Message,
     ModelProvider,
     ModelRequest,

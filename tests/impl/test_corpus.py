@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.driver import UnknownResource
+from core import UnknownResource
 from impl.corpus import CorpusIndex
 from impl.passages import MAX_CODE, MAX_PASSAGE, split
 

@@ -7,8 +7,7 @@ from decimal import Decimal
 from typing import Any, ClassVar
 from uuid import uuid4
 
-from core.provider import (
-    Block,
+from core import (
     ModelProvider,
     ModelRequest,
     StreamItem,
@@ -45,7 +44,7 @@ class OfflineProvider(ModelProvider):
         """Stream one turn: the reply by lines, or one tool call."""
         move = _decide(request)
         text = move.say if isinstance(move, Call) else move.text
-        blocks: list[Block] = [Text(text)] if text else []
+        blocks: list[Text | ToolCall] = [Text(text)] if text else []
         for piece in _pieces(text):
             yield TextDelta(piece)
         if isinstance(move, Call):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from core.provider import ToolSpec
+from core import ToolSpec
 from impl.providers.offline import said
 from impl.providers.offline.record import Call, Item, Move, Replied, Reply, Said, Used, rows, spent, texts
 from impl.providers.offline.wishes import (

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from core.provider import Message, Text, ToolCall, ToolResult
+from core import Message, Text, ToolCall, ToolResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from core.provider import ToolSpec
+from core import ToolSpec
 from impl.providers.offline import skills
 from impl.providers.offline.record import Call, Item, Move, Reply, Said, Used, brief, clip, rows, spent
 from impl.providers.offline.spelled import spelled, usage
@@ -151,7 +151,7 @@ class _Run:
         if not documents:
             return f"{head} There are none." if searched else "I have no documents."
         if searched:
-            head += " They are:"
+            head += " There are:"
         tail = f"{_RULES}: I find and quote passages, so ask in words that would stand in them."
         return "\n".join([head, "", *listing, "", tail])
 

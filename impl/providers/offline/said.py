@@ -142,7 +142,11 @@ def _state(name: str, validated: Used | None, published: Used | None) -> str:
     if published is not None:
         channel = published.data.get("channel") or "live"
         return f"Published: {name} `{channel}` is now {_short(published) or _short(validated)}, validated."
-    return f"Revision {_short(validated)} of {name} is validated, not published." if validated else f"{name} is saved."
+    return (
+        f"Revision {_short(validated)} of {name} is validated; publishing it was not asked for."
+        if validated
+        else f"{name} is saved."
+    )
 
 
 def _licence(value: Any) -> str:

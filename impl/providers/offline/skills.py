@@ -100,7 +100,14 @@ def quote(instructions: str, task: str) -> str:
             continue
         kept.append(index)
         size += len(pieces[index].text)
-    return "\n\n".join(_under_heading(pieces, i) for i in sorted(kept))
+    shown: list[str] = []
+    heading = ""
+    for piece in (pieces[i] for i in sorted(kept)):
+        if piece.heading and piece.heading != heading:
+            shown.append(f"**{piece.heading}**")
+        shown.append(piece.text)
+        heading = piece.heading
+    return "\n\n".join(shown)
 
 
 def _worth(piece: Piece, asked: Sequence[str]) -> float:
@@ -111,11 +118,6 @@ def _worth(piece: Piece, asked: Sequence[str]) -> float:
         else 0.0
     )
     return steps * 0.6 + how + coverage(asked, f"{piece.heading}\n{piece.text}")
-
-
-def _under_heading(pieces: Sequence[Piece], index: int) -> str:
-    piece = pieces[index]
-    return f"**{piece.heading}**\n\n{piece.text}" if piece.heading else piece.text
 
 
 def fitting_files(read: Read, task: str) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from core.provider import ToolSpec
+from core import ToolSpec
 
 
 @dataclass(frozen=True, slots=True)

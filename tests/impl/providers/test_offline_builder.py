@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.provider import Message, Text, TextDelta, ToolCall, ToolResult
+from core import Message, Text, TextDelta, ToolCall, ToolResult
 from impl.providers.offline import OfflineProvider
 from tests.harness.conversation import Conversation, tool
 
@@ -96,7 +96,7 @@ async def test_a_source_goes_through_import_save_and_validation_to_a_report() ->
         "Apache-2.0 (LICENSE.txt)",
         "a/SKILL.md: the tool Task is not taken over (no counterpart)",
         "4f1c2ab09d7e",
-        "not published",
+        "publishing it was not asked for",
         'artificer run skills "…"',
         "no model",
     ):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.provider import Message, Text, ToolCall, ToolResult, ToolSpec
+from core import Message, Text, ToolCall, ToolResult, ToolSpec
 from impl.corpus import CorpusIndex
 from impl.providers.offline import OfflineProvider
 from tests.harness.conversation import Conversation, tool
