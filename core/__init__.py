@@ -117,9 +117,9 @@ _HOMES = {
     ),
     "core.progress": "ProgressGuard Step Verdict",
     "core.provider": (
-        "Block CliProvider Finish Message ModelProvider ModelRequest Opaque Provider ProviderError ProviderStatus StreamItem "
-        "Text TextDelta Thinking ThinkingDelta ToolCall ToolCallDelta ToolResult ToolSpec TurnEnd Usage register_provider "
-        "registered_providers"
+        "Block CliProvider Finish Message ModelProvider ModelRequest Opaque Provider ProviderError ProviderStatus "
+        "StreamItem Text TextDelta Thinking ThinkingDelta ToolCall ToolCallDelta ToolResult ToolSpec TurnEnd Usage "
+        "register_provider registered_providers"
     ),
     "core.session": "Bus",
     "core.stops": "Option Stop Waiting",

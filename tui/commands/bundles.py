@@ -10,22 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from core import (
-    ChannelEntry,
-    Host,
-    Revision,
-    ValidationRun,
-    check_bundle,
-    checks_changed,
-    diff_revisions,
-    digest_tree,
-    materialise,
-    publish,
-    resolve_ref,
-    rollback,
-    save_revision,
-    validate_revision,
-)
+import core
+from core import ChannelEntry, Host, Revision, ValidationRun
 from impl.compose import build_host
 from tui.commands import output
 from tui.commands.sessions import Json, SandboxName
@@ -58,7 +44,7 @@ def agents(as_json: Json = False) -> int:
 def revisions(agent: AgentName, as_json: Json = False) -> int:
     """List an agent's revisions, oldest first."""
     host = build_host()
-    resolve_ref(host.store, agent, None, default="latest")
+    core.resolve_ref(host.store, agent, None, default="latest")
     runs = host.store.validations(agent)
     channels = host.store.channels(agent)
     rows = [_revision_row(revision, runs, channels) for revision in host.store.revisions(agent)]
@@ -89,13 +75,11 @@ def _revision_line(row: Any) -> str:
 
 def show(agent: AgentRef, as_json: Json = False) -> int:
     """Show one revision: manifest, files, source, licence."""
-    from core import parse_manifest
-
     host = build_host()
     revision = _revision(host, agent)
     entry = next((file for file in revision.files if file.path == "agent.yaml"), None)
     data = host.store.blob(entry.sha256) if entry else b""
-    _, _, document = parse_manifest(data)
+    _, _, document = core.parse_manifest(data)
     value = {
         "name": revision.agent,
         "digest": revision.digest,
@@ -132,7 +116,7 @@ def diff(
 ) -> int:
     """Compare two revisions."""
     host = build_host()
-    found = diff_revisions(host.store, _revision(host, f"{agent}@{a}"), _revision(host, f"{agent}@{b}"))
+    found = core.diff_revisions(host.store, _revision(host, f"{agent}@{a}"), _revision(host, f"{agent}@{b}"))
     if as_json:
         output.line(found.to_json())
     else:
@@ -143,7 +127,7 @@ def diff(
 def log(agent: AgentName, as_json: Json = False) -> int:
     """The history of an agent's channels, refused publications included."""
     host = build_host()
-    resolve_ref(host.store, agent, None, default="latest")
+    core.resolve_ref(host.store, agent, None, default="latest")
     output.rows([entry_row(e) for e in host.store.channel_log(agent)], as_json=as_json, table=_entry_line)
     return 0
 
@@ -177,7 +161,7 @@ def checkout(
     revision = _revision(host, agent)
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise output.Refused("exists", f"{directory} is not empty.", "Name a directory that does not exist yet.")
-    materialise(host.store, revision, directory)
+    core.materialise(host.store, revision, directory)
     if as_json:
         output.line({"agent": revision.agent, "digest": revision.digest, "directory": str(directory)})
     output.say(f"Edit it there, then: artificer save {directory} --agent {revision.agent}")
@@ -194,7 +178,7 @@ def save(
     host = build_host()
     if not directory.is_dir():
         raise output.Refused("not_found", f"{directory} is not a directory.", "Make one with: artificer checkout")
-    saved = save_revision(host.store, directory, agent=agent, by="person", message=message, now=host.now)
+    saved = core.save_revision(host.store, directory, agent=agent, by="person", message=message, now=host.now)
     if saved.revision is None:
         return _refuse_problems("not_saved", "Not saved.", saved.problems, as_json)
     row = {"agent": saved.revision.agent, "digest": saved.revision.digest, "created": saved.created}
@@ -235,7 +219,7 @@ def validate(
 
     revision = _revision(host, target)
     surroundings = asyncio.run(environment(host, sandbox or host.settings.sandbox))
-    ran = validate_revision(
+    ran = core.validate_revision(
         host.store,
         revision.agent,
         revision.digest,
@@ -255,8 +239,8 @@ def _is_directory(host: Host, target: str) -> bool:
 def _validate_directory(path: Path, as_json: bool) -> int:
     if not path.is_dir():
         raise output.Refused("not_found", f"{path} is not a directory.", "Name an agent or a directory.")
-    problems = check_bundle(path)
-    digest = digest_tree(path) if not problems else None
+    problems = core.check_bundle(path)
+    digest = core.digest_tree(path) if not problems else None
     row = {"id": None, "digest": digest, "at": None, "passed": not problems, "checks_version": None}
     return _report_run({**row, "environment": None, "problems": [p.to_json() for p in problems]}, as_json)
 
@@ -288,7 +272,7 @@ def run_row(ran: ValidationRun) -> dict[str, Any]:
 def validations(agent: AgentName, as_json: Json = False) -> int:
     """List an agent's validation runs, oldest first."""
     host = build_host()
-    resolve_ref(host.store, agent, None, default="latest")
+    core.resolve_ref(host.store, agent, None, default="latest")
     output.rows([run_row(r) for r in host.store.validations(agent)], as_json=as_json, table=_run_line)
     return 0
 
@@ -304,7 +288,7 @@ def publish_command(agent: AgentRef, channel: Channel = "live", as_json: Json = 
     host = build_host()
     revision = _revision(host, agent)
     head = host.store.channels(revision.agent).get(channel)
-    entry = publish(
+    entry = core.publish(
         host.store,
         revision.agent,
         revision.digest,
@@ -324,9 +308,9 @@ def rollback_command(
 ) -> int:
     """Point a channel back at an earlier revision."""
     host = build_host()
-    target = resolve_ref(host.store, agent, to, default="latest") if to else None
-    entry = rollback(host.store, agent, channel=channel, to=target, by="person", now=host.now)
-    if entry.refused is None and checks_changed(host.store, agent, entry.digest):
+    target = core.resolve_ref(host.store, agent, to, default="latest") if to else None
+    entry = core.rollback(host.store, agent, channel=channel, to=target, by="person", now=host.now)
+    if entry.refused is None and core.checks_changed(host.store, agent, entry.digest):
         output.say("Warning: the checks have changed since this revision passed.")
     return _report_entry(entry, as_json)
 
@@ -357,7 +341,7 @@ def _report_entry(entry: ChannelEntry, as_json: bool) -> int:
 def _revision(host: Host, ref: str) -> Revision:
     """The revision that AGENT[@REF] names; without a ref the latest."""
     name, _, where = ref.partition("@")
-    digest = resolve_ref(host.store, name, where or None, default="latest")
+    digest = core.resolve_ref(host.store, name, where or None, default="latest")
     revision = host.store.revision(name, digest)
     if revision is None:
         raise output.Refused("not_found", f"There is no revision {digest} of {name}.", f"artificer revisions {name}")

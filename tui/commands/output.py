@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from core import Event, StoreError, UnknownRef, UnknownResource
+import core
+from core import Event
 from impl.settings import SettingsError
 
 
@@ -69,25 +70,23 @@ def said_no(code: str, message: str, hint: str, *, as_json: bool, exit_code: int
 
 def fail(error: Exception, *, json: bool) -> int:
     """Report any exception as a person or program needs it; returns the exit code."""
-    import click
     import typer
 
     match error:
-        case typer.Exit() | click.exceptions.Exit():
+        case typer.Exit():
             return int(error.exit_code)
-        case click.UsageError():
+        case typer.Abort():
+            return said_no("failed", "Aborted.", "", as_json=json)
+        case typer.TyperException():
             hint = f"See: artificer {_command(error)}--help"
-            return said_no("usage", error.format_message(), hint, as_json=json, exit_code=2)
-        case click.ClickException() | click.Abort():
-            message = error.format_message() if isinstance(error, click.ClickException) else "Aborted."
-            return said_no("failed", message, "", as_json=json)
+            return said_no("usage", error.format_message(), hint, as_json=json, exit_code=error.exit_code)
         case Refused():
             return said_no(error.code, error.message, error.hint, as_json=json)
-        case StoreError():
+        case core.StoreError():
             return said_no(error.code, error.message, error.hint, as_json=json)
-        case UnknownRef():
+        case core.UnknownRef():
             return said_no("not_found", error.message, error.hint, as_json=json)
-        case UnknownResource():
+        case core.UnknownResource():
             return said_no("not_found", str(error), "", as_json=json)
         case SettingsError():
             return said_no("settings", str(error), "Mend the file or variable named here.", as_json=json)
