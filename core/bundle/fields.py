@@ -138,6 +138,13 @@ HeaderName = Annotated[StrictStr, AfterValidator(_header)]
 Money = Annotated[str, BeforeValidator(_money)]
 
 
+def not_empty(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Raise where there is none. (A length limit would also count those that failed.)"""
+    if not values:
+        raise fail(ProblemCode.BAD_VALUE, "at least one is needed")
+    return values
+
+
 def unique(names: Iterable[str], what: str) -> None:
     """Raise where a name stands twice."""
     seen: set[str] = set()

@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    model_validator,
+)
 
 from core.bundle.fields import (
     AgentName,
@@ -22,6 +31,7 @@ from core.bundle.fields import (
     ToolName,
     dump_model,
     fail,
+    not_empty,
     problems_of,
     unique,
 )
@@ -95,7 +105,7 @@ class CredentialDeclaration(Model):
 
     name: CredentialName
     description: StrictStr = ""
-    hosts: Annotated[tuple[Host, ...], Field(min_length=1)]
+    hosts: Annotated[tuple[Host, ...], AfterValidator(not_empty)]
     header: HeaderName | None = None
     query: Annotated[StrictStr, Field(min_length=1)] | None = None
     basic_user: StrictStr | None = None

@@ -206,7 +206,9 @@ class _Dumper(yaml.SafeDumper):
 
 def _represent_text(dumper: _Dumper, data: str) -> yaml.ScalarNode:
     style = None
-    if "\n" in data:
+    if any(sign in data for sign in "\r\x85\u2028\u2029\ufeff"):
+        style = '"'  # unquoted they would be read as line breaks, or not at all
+    elif "\n" in data:
         style = "|"
     elif not isinstance(resolve(data), str):
         style = "'"
