@@ -48,8 +48,9 @@ def still_refused(reason: str) -> str:
 
 def question(message: str, options: Sequence[Mapping[str, Any]]) -> str:
     """A question in words, where it cannot be put as one."""
+    asked = message.strip() or "Which one?"
     listed = "".join(f"\n{n}. {o.get('label') or o.get('id')}" for n, o in enumerate(options, 1))
-    return f"{message or 'Which one?'}\n{listed}\n\nAnswer with a number or a name." if listed else f"{message}"
+    return f"{asked}\n{listed}\n\nAnswer with a number or a name." if listed else asked
 
 
 def needs_model_to_edit(agent: str) -> str:
