@@ -22,6 +22,8 @@ IDLE = 120.0
 FIRST = 300.0
 #: Seconds to wait, once a turn is complete, for the end of its stream.
 _AFTER = 0.1
+#: Seconds to wait for what may follow a turn that has said how it ended, such as its usage.
+_SOON = 10.0
 _KEPT_BODY = 1_000_000
 
 
@@ -52,6 +54,17 @@ def public_url(url: str) -> str:
         return "(not an address)"
     host = f"[{host}]" if ":" in host else host
     return urlunsplit((parts.scheme, host + port, parts.path, "", ""))
+
+
+def require_url(url: str, service: Service) -> None:
+    """Raises ProviderError where `url` is no HTTP address."""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise failure("bad_request", f"{service.url_variable} is not an http or https address", service)
 
 
 def is_loopback(url: str) -> bool:
@@ -150,27 +163,11 @@ async def _turn(
     response: Response, accumulator: Accumulator, service: Service, lib: ModuleType
 ) -> AsyncGenerator[StreamItem, None]:
     decoder = SseDecoder()
-    chunks = response.aiter_bytes().__aiter__()
-    first, idle = timeouts()
-    wait, seen, kept, clean_eof = first, False, bytearray(), _framed(response.headers)
-    while not accumulator.complete:
-        try:
-            chunk = await _next(chunks, min(idle, 10.0) if accumulator.enough else wait)
-        except StopAsyncIteration:
-            break
-        except TimeoutError:
-            clean_eof = False
-            if accumulator.enough:
-                break
-            raise failure("timeout", f"nothing came for {wait:g} seconds", service) from None
-        except (lib.HTTPError, lib.StreamError) as error:
-            clean_eof = False
-            if accumulator.enough:
-                break
-            raise _cut(error, service, lib) from error
-        wait = idle
-        if not seen and len(kept) < _KEPT_BODY:
-            kept += chunk
+    body = _Body(response, service, lib)
+    seen = False
+    while not accumulator.complete and (chunk := await body.next(soon=accumulator.enough)) is not None:
+        if not seen:
+            body.keep(chunk)
         try:
             events = decoder.feed(chunk)
         except SseOverflow as error:
@@ -179,18 +176,63 @@ async def _turn(
             seen = True
             for item in _take(event, accumulator, service):
                 yield item
-    if not accumulator.complete:
-        tail = decoder.close()
-        if tail is not None:
-            seen = True
-            for item in _take(tail, accumulator, service):
-                yield item
-    if not seen:
-        for item in _whole_body(bytes(kept), accumulator, service):
+    tail = decoder.close()
+    if tail is not None:
+        seen = True
+        for item in _take(tail, accumulator, service):
             yield item
-    end = accumulator.end(clean_eof=clean_eof)
-    await _drain(chunks, lib)
+    if body.broken is not None and not accumulator.enough:
+        raise body.broken
+    if not seen:
+        for item in _whole_body(bytes(body.kept), accumulator, service):
+            yield item
+    end = accumulator.end(clean_eof=body.clean)
+    await body.drain()
     yield end
+
+
+class _Body:
+    """A response's bytes under time limits. `broken` says how they ended too early; `clean` is true where
+    the body came to an end of its own, not just that of its connection."""
+
+    def __init__(self, response: Response, service: Service, lib: ModuleType) -> None:
+        self._chunks = response.aiter_bytes().__aiter__()
+        self._service = service
+        self._lib = lib
+        self._wait, self._idle = timeouts()
+        self.kept = bytearray()
+        self.broken: ProviderError | None = None
+        self.clean = _framed(response.headers)
+
+    async def next(self, *, soon: bool) -> bytes | None:
+        """The next bytes, None at the end; with `soon` there is little left to wait for."""
+        wait = min(self._idle, _SOON) if soon else self._wait
+        try:
+            async with asyncio.timeout(wait):
+                chunk = await anext(self._chunks)
+        except StopAsyncIteration:
+            return None
+        except TimeoutError:
+            self.broken = failure("timeout", f"nothing came for {wait:g} seconds", self._service)
+        except (self._lib.HTTPError, self._lib.StreamError) as error:
+            self.broken = _cut(error, self._service, self._lib)
+        else:
+            self._wait = self._idle
+            return chunk
+        self.clean = False
+        return None
+
+    def keep(self, chunk: bytes) -> None:
+        """Remember the start of a body that may turn out to be no stream."""
+        if len(self.kept) < _KEPT_BODY:
+            self.kept += chunk
+
+    async def drain(self) -> None:
+        """Read the few bytes that end the body, so that the connection can be used again."""
+        with suppress(TimeoutError, StopAsyncIteration, self._lib.HTTPError, self._lib.StreamError):
+            async with asyncio.timeout(_AFTER):
+                for _ in range(16):
+                    await anext(self._chunks)
 
 
 def _take(event: ServerEvent, accumulator: Accumulator, service: Service) -> list[StreamItem]:
@@ -230,19 +272,6 @@ def _whole_body(body: bytes, accumulator: Accumulator, service: Service) -> list
 def _framed(headers: Mapping[str, str]) -> bool:
     """Whether a body says where it ends, so that its end is not just the end of a connection."""
     return "chunked" in headers.get("transfer-encoding", "").lower() or "content-length" in headers
-
-
-async def _next(chunks: AsyncIterator[bytes], wait: float) -> bytes:
-    async with asyncio.timeout(wait):
-        return await anext(chunks)
-
-
-async def _drain(chunks: AsyncIterator[bytes], lib: ModuleType) -> None:
-    """Read the few bytes that end the body, so that the connection can be used again."""
-    with suppress(TimeoutError, StopAsyncIteration, lib.HTTPError, lib.StreamError):
-        async with asyncio.timeout(_AFTER):
-            for _ in range(16):
-                await anext(chunks)
 
 
 # --- failures of the connection ------------------------------------------------------------------------

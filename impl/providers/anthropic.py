@@ -19,6 +19,7 @@ from impl.providers._http import (
     Clients,
     is_loopback,
     public_url,
+    require_url,
     setting,
     status_error,
     timeouts,
@@ -71,6 +72,7 @@ class AnthropicProvider(ModelProvider):
             "Anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", public_url(base_url), model, (secret,)
         )
         _require(secret)
+        require_url(base_url, service)
         httpx2 = await asyncio.to_thread(_load)
         try:
             client = self._clients.get(base_url, secret, scheme)

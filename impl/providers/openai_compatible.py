@@ -18,6 +18,7 @@ from impl.providers._http import (
     Clients,
     is_loopback,
     public_url,
+    require_url,
     setting,
     status_error,
     timeouts,
@@ -71,6 +72,7 @@ class OpenAICompatibleProvider(ModelProvider):
         title = "OpenAI" if _is_openai(base_url) else f"The model server at {public_url(base_url)}"
         service = Service(title, "OPENAI_API_KEY", "OPENAI_BASE_URL", public_url(base_url), model, (key,))
         _require(base_url, key)
+        require_url(base_url, service)
         profile = _profile(base_url, service)
         httpx = await asyncio.to_thread(_load)
         content = json.dumps(body(request, model, profile), ensure_ascii=False).encode("utf-8", "replace")
