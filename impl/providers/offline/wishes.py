@@ -122,7 +122,7 @@ def choice_in(text: str, options: Sequence[Mapping[str, Any]], *, multiple: bool
     ids = [str(o.get("id", "")) for o in options]
     own = without_sources(text)
     bare = own.strip().rstrip(".").casefold()
-    if bare.isdigit() and 1 <= int(bare) <= len(ids):
+    if re.fullmatch(r"[0-9]{1,4}", bare) and 1 <= int(bare) <= len(ids):
         return [ids[int(bare) - 1]]
     if _EXCEPT.search(own):
         return []
