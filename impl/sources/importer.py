@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from impl.sources.tree import SourceTree
 from impl.sources.values import (
     Blocker,
     Candidate,
-    Draft,
     ImportResult,
     Loss,
     Mode,
@@ -22,6 +20,7 @@ from impl.sources.values import (
     Survey,
     shorten,
 )
+from impl.sources.writing import write_checked
 
 
 def import_source(
@@ -53,7 +52,7 @@ def import_source(
     if isinstance(chosen, ImportResult):
         return chosen
     try:
-        draft = load_format(picked).convert(tree, chosen, name, mode)
+        draft = write_checked(tree, load_format(picked).convert(tree, chosen, name, mode), name, out)
     except Refusal as refusal:
         return ImportResult(
             "refused",
@@ -65,7 +64,6 @@ def import_source(
             notes=surveyed.notes,
         )
     licence = licence_of(root, draft.licensed)
-    write_bundle(tree, draft, name, out)
     against = [_as_loss(blocker) for blocker in surveyed.blockers if picked == DOCUMENTATION]
     return ImportResult(
         "imported",
@@ -161,45 +159,4 @@ def _which(surveyed: Survey, name: str, kind: str, unknown: Sequence[str]) -> Im
         recommended=fullest.id,
         multiple=multiple,
         notes=surveyed.notes,
-    )
-
-
-def write_bundle(tree: SourceTree, draft: Draft, name: str, out: Path) -> None:
-    """Write a draft as a bundle directory; `out` must be absent or empty. Raises FileExistsError, OSError."""
-    if out.exists() and any(out.iterdir()):
-        raise FileExistsError(f"{out} is not empty")
-    out.mkdir(parents=True, exist_ok=True)
-    _put(out / "agent.yaml", manifest_text(draft, name).encode(), False)
-    _put(out / "persona.md", draft.persona.encode(), False)
-    for file in draft.files:
-        target = out / file.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if file.source is None:
-            _put(target, file.data, file.x)
-        else:
-            shutil.copyfile(tree.root / file.source, target, follow_symlinks=False)
-            target.chmod(0o755 if file.x else 0o644)
-
-
-def _put(path: Path, data: bytes, x: bool) -> None:
-    path.write_bytes(data)
-    path.chmod(0o755 if x else 0o644)
-
-
-def manifest_text(draft: Draft, name: str) -> str:
-    """The `agent.yaml` of a draft."""
-    from core import Manifest, dump_manifest
-
-    policy = {"run_sandbox": draft.run_sandbox, "run_skill": draft.run_skill}
-    return dump_manifest(
-        Manifest.model_validate(
-            {
-                "schema": "artificer/v1",
-                "name": name,
-                "description": draft.description,
-                "skills": draft.skills,
-                "corpus": draft.corpus,
-                "policy": policy,
-            }
-        )
     )
