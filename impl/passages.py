@@ -330,7 +330,7 @@ _ANCHOR = re.compile(r"\s*\{#[^}]*\}\s*$")
 
 def _bare(heading: str) -> str:
     """A heading's words without the marks of links, roles, code and emphasis."""
-    text = _ANCHOR.sub("", _ROLE.sub(r"\1", _LINK.sub(r"\1", heading)))
+    text = _ANCHOR.sub("", _ROLE.sub(r"\1", _LINK.sub(r"\1", heading[:300])))  # nobody reads a longer one
     return re.sub(r"`+|\*{1,3}|(?<!\w)_{1,2}(?=\w)|(?<=\w)_{1,2}(?!\w)", "", text).strip()
 
 
