@@ -43,6 +43,8 @@ SCHEMA = "artificer/v1"
 MANIFEST = "agent.yaml"
 TOOL_MANIFEST = "tool.yaml"
 
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
 M = TypeVar("M", bound=Model)
 PolicyDecision = Literal["allow", "ask", "deny"]
 
@@ -92,6 +94,8 @@ class McpServer(Model):
             raise fail(ProblemCode.BAD_VALUE, "the url does not begin with https://HOST or http://HOST")
         if parts.username is not None or parts.password is not None:
             raise fail(ProblemCode.CREDENTIAL_VALUE, "the url holds a user name or password")
+        if self.credential is not None and parts.scheme == "http" and host not in _LOOPBACK:
+            raise fail(ProblemCode.BAD_VALUE, "a credential is sent over https alone")
         return self
 
     @property
@@ -143,7 +147,7 @@ class ManifestLimits(Model):
     steps: Annotated[StrictInt, Field(gt=0)] | None = None
     tokens: Annotated[StrictInt, Field(gt=0)] | None = None
     usd: Money | None = None
-    seconds: Annotated[float, Field(gt=0, strict=True)] | None = None
+    seconds: Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)] | None = None
 
 
 def _model_preference(value: Any) -> Any:

@@ -130,6 +130,7 @@ BROKEN: list[tuple[str, dict[str, str | bytes | None]]] = [
         "credential_value",
         mcp("transport: http, url: 'https://me:pw@m.example.com/'"),
     ),
+    ("bad_value", mcp("transport: http, url: 'http://api.example.com/', credential: WEATHER_KEY")),
     # tools
     ("tool_missing", {TOOL_YAML: None}),
     ("bad_name", tool(("name: get_forecast", "name: other"))),
@@ -191,6 +192,8 @@ BROKEN: list[tuple[str, dict[str, str | bytes | None]]] = [
     ("secret_in_file", {"corpus/a.md": "sk-ant-api03-" + "a1B2c3D4e5" * 4}),
     ("secret_in_file", {"corpus/a.md": "sk-" + "a1B2c3D4e5" * 5}),
     ("secret_in_file", {"corpus/a.md": "sk-proj-" + "a1B2c3D4e5" * 5}),
+    ("secret_in_file", {"corpus/a.md": "sk-proj-" + "a1B2_3D-e5" * 5}),
+    ("secret_in_file", {"corpus/a.md": "aws_secret_access_key = " + "a1B2c3D4/5" * 4}),
     ("secret_in_file", {"corpus/a.md": "xoxb-" + "123456789012-abcdefGHIJ"}),
     ("secret_in_file", {"corpus/a.md": "AIza" + "a1B2c3D4e5" * 3 + "a1B2c"}),
 ]
