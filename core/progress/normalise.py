@@ -1,0 +1,182 @@
+"""Masks what drifts between two tellings of the same thing: times, ids, temporary paths, colours, line numbers.
+
+Errno, HTTP status, ports, exit codes and counts are what a failure *is* and are never masked. The patterns run on
+every step, so each begins with a literal or a class of characters (which the engine finds fast), or stands behind a
+word that must be there; what precedes is checked by looking behind. None nests repetition: the cost is linear.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
+_DIGIT = re.compile(r"[0-9]")
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_CLOCK = r"\d{1,2}:[0-5]\d(?::[0-6]\d)?(?:[.,]\d{1,9})?"
+_ZONE = r"(?: ?(?:Z|UTC|GMT)\b| ?[+-]\d\d:?\d\d\b)?"
+_SOURCE = (
+    r"(?i:pyx?|[jt]sx?|[cm]js|cc?|[ch]pp|h|rs|go|java|kts?|rb|php|cs|swift|scala|sh|sql|ya?ml|json|toml|md|txt|html?"
+    r"|s?css|lua|pl|exs?|hs|ml|vue|svelte|log|cfg|ini|xml|gradle|zig|ipynb|tf|proto)"
+)
+
+#: What a test compares is the failure itself, be it a time (the digit after these is consumed already).
+_COMPARING = ("got", "expected", "received", "== ", "!= ", "assert")
+_COMPARED = r"(?<!got .)(?<!got: .)(?<!expected .)(?<!expected: .)(?<!received: .)(?<!== .)(?<!!= .)(?<!assert .)"
+
+_TIME_SHAPES = (
+    # the first digit of a number, then one of the shapes of a time
+    r"(?:"
+    rf"\d{{3}}[-/]\d\d[-/]\d\d(?:[T _]{_CLOCK})?{_ZONE}"
+    r"|\d{7}[T_-]?\d{6}Z?\b"
+    rf"|\d?[/ -]{_MONTH}[a-z]{{0,6}}[/ -]\d{{4}}(?:[: ]{_CLOCK})?{_ZONE}"
+    r"|(?<![.:/-].)\d?[/.]\d{1,2}[/.]\d{4}\b(?![.:])"
+    # hours and minutes alone may be a mapping of ports (22:22): seconds, am or pm, brackets make them a time
+    r"|(?<![.:/-].)\d?:[0-5]\d(?::[0-6]\d(?:[.,]\d{1,9})?(?: ?[AaPp][Mm]\b)?| ?[AaPp][Mm]\b)(?![\w:])"
+    r"|(?<=[\[<].)\d{0,2}:[0-5]\d\b"
+    r"|(?<![.:].)(?<=1)\d{9}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\b(?![.:]\d)"
+    r")"
+)
+_TIME = re.compile(r"[0-9](?<!\w.)" + _TIME_SHAPES)
+_TIME_ASIDE = re.compile(r"[0-9](?<!\w.)" + _COMPARED + _TIME_SHAPES)
+_MONTH_FIRST = re.compile(
+    rf"{_MONTH}(?<![A-Za-z]...)[a-z]{{0,6}} +\d{{1,2}}\b(?:,? \d{{4}})?(?:,? {_CLOCK})?{_ZONE}"
+    r"(?: [A-Z]{3,4}T\b)?(?: \d{4}\b)?"
+)
+_TIME_MORE: Final = (
+    (re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? (?=<time>)"), ""),
+    (re.compile(r"<time>[T ,]{1,2}(?=<time>)"), ""),
+)
+_DURATION_SHAPES = (
+    r"\d*(?:[.,]\d+)?"
+    r"(?:h ?\d+m(?: ?\d+s)?\b|m ?\d+(?:\.\d+)?s\b|[mhd]\b"
+    r"| ?(?:[muµμn]?s(?:ecs?|econds?)?|min(?:ute)?s?|hours?|hrs?|days?|milliseconds?|microseconds?"
+    r"|[kKMGT]?i?B(?:ytes)?/s(?:ec)?)\b)"
+)
+_DURATION = re.compile(r"[0-9](?<![\w.].)" + _DURATION_SHAPES)
+_DURATION_ASIDE = re.compile(r"[0-9](?<![\w.].)" + _COMPARED + _DURATION_SHAPES)
+_BRACKETS: Final = (
+    (re.compile(r"\[ *\d+\.\d{3,}\]"), "<time>"),
+    (re.compile(r"\[\d{2,}\](?=:)"), "<pid>"),
+)
+_BAR = re.compile(r"[#=>\-.█▉▊▋▌▍▎▏▓▒░━╸╺•*~_]{4,}")
+
+#: Masked only where one of the words stands in the text.
+_BY_WORD: Final = tuple(
+    (tuple(words.split()), re.compile(pattern), to)
+    for words, pattern, to in (
+        # Windows keeps its error numbers in 0x8… and 0xC0…: those and short codes stay
+        ("0x", r"0x(?![8cC]0[0-9a-fA-F]{6}\b)[0-9a-fA-F]{5,}\b", "<address>"),
+        ("/var/folders", r"(?:/private)?/var/folders/[\w+-]+/[\w+-]+/T/[\w.+-]*", "<tmp>"),
+        (
+            "/tmp/ /var/tmp/ /shm/ /run/user/",
+            r"/(?:var/tmp|tmp|dev/shm|run/user)/(?:tmp[\w.-]+|[\w-]+\.[A-Za-z0-9]{6,}|[\w.-]*\d[\w.-]*)",
+            "<tmp>",
+        ),
+        ("pytest-", r"pytest-\d+\b", "pytest-<id>"),
+        (r"\Temp\ \temp\ \TEMP", r"(?i:\\Temp\\)[^\\\s\"']+", r"\\Temp\\<tmp>"),
+        ("tmp", r"tmp(?<!\w...)[a-z0-9_]{6,10}\b", "<tmp>"),
+        ("pid PID Pid", r"[pP](?<![A-OQ-Za-oq-z].)[iIpP]{1,2}[dD][ =:#\"]{0,3}\d+\b", "<pid>"),
+        ("process Process", r"[pP]rocess[ =:#-]{1,2}\d+\b", "<pid>"),
+        ("thread Thread", r"[tT]hread[ =:#-]{1,2}\d+\b", "<pid>"),
+        ("goroutine", r"goroutine \d+\b", "<pid>"),
+        ("id= id: id\" id' id# Id", r"[iI][dD](?:(?<=I.)|(?<![A-Za-z]..))[\"']?[ :=#]{1,3}\d{3,}\b", "id <id>"),
+        ("==", r"==\d+==", "<pid>"),
+        ("->", r"[0-9](?<![\w.-].)[\w.-]*:\d+(?= ?-> ?\S{1,60}:\d)", "<source>"),
+    )
+)
+#: Letters between digits: the mark of a made-up name.
+_MIXED = re.compile(r"[0-9][A-Za-z]|[0-9]-[0-9a-f]")
+_IDS: Final = tuple(
+    (re.compile(pattern), to)
+    for pattern, to in (
+        (r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b", "<id>"),
+        (
+            r"[0-9A-Za-z](?<!\w.)(?:"
+            r"(?<=[0-9a-fA-F])(?:(?<=[0-9])[0-9]*[a-fA-F]|(?<=[a-fA-F])[a-fA-F]*[0-9])[0-9a-fA-F]*\b(?<=[0-9a-fA-F]{7})"
+            r"|(?=[0-9]*[A-Za-z]+[0-9]+[A-Za-z]+[0-9]|[0-9]+[A-Za-z]+[0-9]+[A-Za-z]|[A-Za-z]+[0-9]+[A-Za-z]+[0-9])[0-9A-Za-z]{9,}\b"
+            r"|(?<=[rmctjse])(?:eq|sg|all|oolu|hatcmpl|un|ob|ask|ess|race|vt|xn)[_-](?=[A-Za-z]*\d)[A-Za-z0-9]{8,}\b)",
+            "<id>",
+        ),
+        (r"-[a-z0-9]{8,10}-[a-z0-9]{5}\b", "-<id>"),
+    )
+)
+
+#: What drifts in a failure alone: in an answer that was asked for, a line number is the answer.
+_LINES: Final = tuple(
+    (tuple(words.split()), re.compile(pattern), to)
+    for words, pattern, to in (
+        (
+            "attempt Attempt retry Retry retries Retries try Try tries",
+            r"[aArRtT](?<![A-Za-z].)(?i:ttempt|etry(?:ing)?|etries|ries|ry)[ #:=]{0,2}\d+(?: ?(?:/|of) ?\d+)?",
+            "",
+        ),
+        (".", rf"\.({_SOURCE})(?::\d+(?::\d+)?\b|[(\[]\d+(?:[,:]\d+)?[)\]])", r".\1:<line>"),
+        ("akefile Dockerfile", r"(akefile|Dockerfile):\d+(?::\d+)?\b", r"\1:<line>"),
+        ("<anonymous> <stdin>", r"<(anonymous|stdin)>:\d+(?::\d+)?\b", r"<\1>:<line>"),
+        (
+            "line Line LINE col Col char offset Offset pos Pos byte ln",
+            r"[lLcCoOpPbB](?<![A-Za-z].)(?i:ines?|n|olumns?|ol|har(?:acter)?|ffset|osition|os|yte)"
+            r"(?: |: ?| ?= ?|#)\d+(?:-\d+)?\b",
+            "<line>",
+        ),
+        ("@@", r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", "@@"),
+        ("|", r"(?m)^ *\d+ ?\|", "|"),
+    )
+)
+
+
+def clean(text: str) -> str:
+    """The text as a terminal would leave it: no colours, of a redrawn line its last state."""
+    if "\x1b" in text:
+        text = _ANSI.sub("", text)
+    return undrawn(text).replace("\b", "")
+
+
+def undrawn(text: str) -> str:
+    """Of every line that was drawn again and again, what stands last."""
+    if "\r" not in text:
+        return text
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+
+
+def mask(text: str) -> str:
+    """A few lines with times, durations, ids, addresses, pids, temporary paths and bars masked."""
+    if _DIGIT.search(text) is not None:
+        compares = any(word in text for word in _COMPARING)
+        text = (_TIME_ASIDE if compares else _TIME).sub("<time>", text)
+        text = _MONTH_FIRST.sub("<time>", text)
+        if "<time>" in text:
+            for pattern, to in _TIME_MORE:
+                text = pattern.sub(to, text)
+        for pattern, to in _BRACKETS:
+            text = pattern.sub(to, text)
+        text = _by_word(text, _BY_WORD)
+        text = (_DURATION_ASIDE if compares else _DURATION).sub("<duration>", text)
+        if _MIXED.search(text) is not None:
+            for pattern, to in _IDS:
+                text = pattern.sub(to, text)
+    return _BAR.sub(" ", text)
+
+
+def mask_lines(text: str) -> str:
+    """`mask`ed text of a failure with line numbers, columns, offsets and the number of the attempt masked too."""
+    return _by_word(text, _LINES)
+
+
+def _by_word(text: str, patterns: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]) -> str:
+    for words, pattern, to in patterns:
+        for word in words:
+            if word in text:
+                text = pattern.sub(to, text)
+                break
+    return text
+
+
+# letters that are neither hex digits nor the last one of a colour code
+_SKELETON_DROPS = bytes(b for b in range(128) if chr(b).lower() not in "ginopqrstuvwxyz")
+
+
+def skeleton(text: str) -> int:
+    """A hash of most letters of the whole text: what is left when numbers, ids, colours and layout drift."""
+    return hash(undrawn(text).encode("utf-8", "surrogatepass").translate(None, _SKELETON_DROPS))
