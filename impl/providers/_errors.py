@@ -85,7 +85,12 @@ def _word(value: object) -> str:
 def _words(value: object) -> str:
     if isinstance(value, str):
         return value
-    return json.dumps(value)[:_SNIPPET] if isinstance(value, list | dict) and value else ""
+    if not isinstance(value, list | dict) or not value:
+        return ""
+    try:
+        return json.dumps(value)[:_SNIPPET]
+    except (ValueError, RecursionError):
+        return "an error that cannot be shown"
 
 
 def _plain(text: str) -> str:
