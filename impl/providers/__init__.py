@@ -9,7 +9,7 @@ from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
-from core.provider import Provider, registered_providers
+from core import Provider, registered_providers
 
 #: name -> "module:class", imported when first asked for. A new provider is one module and one line here.
 BUILTIN: Mapping[str, str] = MappingProxyType(

@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from core.provider import Message, ModelRequest, Opaque, Text, Thinking, ToolCall, ToolResult, ToolSpec
+from core import Message, ModelRequest, Opaque, Text, Thinking, ToolCall, ToolResult, ToolSpec
 from impl.providers._anthropic_turn import PROVIDER
 from impl.providers._calls import clean, clean_value, fit_id
 from impl.providers._history import mend
 
 if TYPE_CHECKING:
-    from core.provider import Block
+    from core import Block
 
 Api = dict[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from core.provider import (
+from core import (
     Block,
     Finish,
     Opaque,

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any, Final, NoReturn
 from uuid import uuid4
 
-from core.provider import Block, Finish, Message, ToolCall
+from core import Block, Finish, Message, ToolCall
 
 CUT: Final = "the answer was cut off in the middle of this call, so it was not run; send it again, shorter"
 REFUSED: Final = "the model refused in the same answer, so this call was not run"

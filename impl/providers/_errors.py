@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-from core.provider import ProviderError
+from core import ProviderError
 from impl.providers._calls import clean, mapping
 
 _SNIPPET = 500

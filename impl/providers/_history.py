@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from core.provider import Message, Opaque, Text, Thinking, ToolCall, ToolResult
+from core import Message, Opaque, Text, Thinking, ToolCall, ToolResult
 
 if TYPE_CHECKING:
-    from core.provider import Block
+    from core import Block
 
 CONTINUE: Final = Message("user", (Text("Continue."),))
 LOST: Final = "This call was interrupted; whether it had an effect is unknown."

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
-from core.provider import ProviderError, StreamItem, TurnEnd, Usage
+from core import ProviderError, StreamItem, TurnEnd, Usage
 from impl.providers._errors import Service, failure, read_body, retry_after, server_error
 from impl.providers._sse import ServerEvent, SseDecoder, SseOverflow
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from core.provider import ToolCall, ToolCallDelta
+from core import ToolCall, ToolCallDelta
 from impl.providers._calls import clean, clean_value, make_call, mapping, parse_object, string
 
 

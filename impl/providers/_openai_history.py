@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from core.provider import Message, ModelRequest, Opaque, Text, Thinking, ToolCall, ToolResult, ToolSpec
+from core import Message, ModelRequest, Opaque, Text, Thinking, ToolCall, ToolResult, ToolSpec
 from impl.providers._calls import clean, clean_value, fit_id
 from impl.providers._history import mend
 from impl.providers._openai_profiles import Profile

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from core.provider import ProviderError, StreamItem, Text, TextDelta, Thinking, ThinkingDelta, TurnEnd, Usage
+from core import ProviderError, StreamItem, Text, TextDelta, Thinking, ThinkingDelta, TurnEnd, Usage
 from impl.providers._calls import (
     REFUSED,
     TextBuffer,
@@ -24,7 +24,7 @@ from impl.providers._openai_history import PROVIDER
 from impl.providers._openai_profiles import GENERIC, Profile
 
 if TYPE_CHECKING:
-    from core.provider import Block, Finish
+    from core import Block, Finish
 
 _FINISH: Final[Mapping[str, Finish]] = {
     "stop": "stop",

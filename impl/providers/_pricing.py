@@ -6,7 +6,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from core.provider import Usage
+from core import Usage
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo

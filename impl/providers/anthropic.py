@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from core.provider import ModelProvider, ModelRequest, ProviderError, ProviderStatus, StreamItem, TurnEnd
+from core import ModelProvider, ModelRequest, ProviderError, ProviderStatus, StreamItem, TurnEnd
 from impl.providers import _pricing
 from impl.providers._anthropic_history import body
 from impl.providers._anthropic_turn import PROVIDER, AnthropicTurn

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from core.provider import ModelProvider, ModelRequest, ProviderError, ProviderStatus, StreamItem, TurnEnd
+from core import ModelProvider, ModelRequest, ProviderError, ProviderStatus, StreamItem, TurnEnd
 from impl.providers import _pricing
 from impl.providers._calls import taken_ids
 from impl.providers._errors import Service, failure

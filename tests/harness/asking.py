@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
-from core.provider import Block, Message, ModelProvider, ModelRequest, StreamItem, Text, ToolSpec, TurnEnd
+from core import Block, Message, ModelProvider, ModelRequest, StreamItem, Text, ToolSpec, TurnEnd
 
 TOOL = ToolSpec("look", "Look at something.", {"type": "object", "properties": {"at": {"type": "string"}}})
 

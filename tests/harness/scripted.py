@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from core.provider import (
+from core import (
     Block,
     Finish,
     Message,

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from core.provider import (
+from core import (
     ModelRequest,
     Opaque,
     ProviderError,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.provider import Block, Message, Opaque, Text, Thinking, ToolCall, ToolResult
+from core import Block, Message, Opaque, Text, Thinking, ToolCall, ToolResult
 from impl.providers import _anthropic_history as anthropic_history
 from impl.providers import _openai_history as openai_history
 from impl.providers._history import CONTINUE, mend

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from core.provider import (
+from core import (
     ModelRequest,
     ProviderError,
     Text,

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 from genai_prices.data_snapshot import get_snapshot
 
-from core.provider import Usage
+from core import Usage
 from impl.providers import _pricing, anthropic, openai_compatible
 
 OPENAI = "https://api.openai.com/v1"

@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 import core.provider
-from core.provider import register_provider
+from core import register_provider
 from impl import providers
 from impl.providers import load_provider, provider_names
 from tests.harness.scripted import ScriptedProvider

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.provider import ProviderError, StreamItem, ToolCall, TurnEnd
+from core import ProviderError, StreamItem, ToolCall, TurnEnd
 from impl.providers._anthropic_turn import AnthropicTurn
 from impl.providers._errors import Service
 from impl.providers._http import Accumulator, turn
