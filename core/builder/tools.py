@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from core.builder.state import BuildState
 from core.bundle.checks import CHECKS_VERSION, check_tool
-from core.bundle.manifest import parse_manifest
-from core.bundle.revisions import publish, save_revision, validate_revision
+from core.bundle.fields import is_agent_name
+from core.bundle.manifest import MANIFEST, parse_manifest
+from core.bundle.problems import Problem, ProblemCode
+from core.bundle.revisions import Saved, publish, save_revision, validate_revision
+from core.bundle.strict_yaml import MAX_BYTES
+from core.bundle.tree import BUNDLE_CAPS, digest_entries, open_directory, read_regular, survey_tree
 from core.calls import APPROVAL_OPTIONS
 from core.driver import Tool, ToolContext, ToolOutput
 from core.ports import Host, ValidationRun
@@ -27,7 +33,8 @@ _WORD = {"type": "string", "minLength": 1}
 class BuilderWorld:
     """What the platform tools stand on: the host, the session, its workspace directory, its environment.
 
-    `same_source(a, b)` says whether two source records are the same source.
+    `same_source(a, b)` says whether two source records are the same source. `rules` says that fixed rules drive
+    the session: they pass on what the person chose, where a model's word for it is no yes.
     """
 
     host: Host
@@ -35,6 +42,7 @@ class BuilderWorld:
     root: Path
     environment: Mapping[str, Any]
     same_source: Any
+    rules: bool = False
     extra: Sequence[Tool] = field(default_factory=tuple)
 
     def state(self) -> BuildState:
@@ -46,11 +54,29 @@ class BuilderWorld:
         return state
 
     def inside(self, path: str) -> Path:
-        """A host path inside the workspace. Raises ValueError for one outside, or through a link."""
-        relative = path[len("/work/") :] if path.startswith("/work/") else path
-        target = self.root / relative
-        if target.resolve() != Path(self.root.resolve(), *Path(relative).parts) or ".." in Path(relative).parts:
+        """The host path of a directory of the workspace. Raises ValueError for one outside, or behind a link.
+
+        `path` is as a model sees it: below /work, or relative to it. Links are looked at one part at a time,
+        because the sandbox and the host would follow them to different places.
+        """
+        plain = PurePosixPath(path)
+        if plain.is_absolute():
+            if plain.parts[:2] != ("/", "work"):
+                raise ValueError(f"{path} is not inside /work.")
+            plain = PurePosixPath(*plain.parts[2:])
+        if ".." in plain.parts or "\0" in path:
             raise ValueError(f"{path} is not a plain path inside /work.")
+        target = self.root
+        for part in plain.parts:
+            target = target / part
+            try:
+                mode = os.lstat(target).st_mode
+            except OSError as error:
+                raise ValueError(f"{path} is not there.") from error
+            if not stat.S_ISDIR(mode):
+                raise ValueError(
+                    f"{path} is not a directory" + (": a link is on its way." if stat.S_ISLNK(mode) else ".")
+                )
         return target
 
 
@@ -85,90 +111,168 @@ def _save_agent(world: BuilderWorld) -> Tool:
         schema(
             ("path",),
             path={**_WORD, "description": "the directory, inside /work"},
-            name={**_WORD, "description": "save under this name instead of the one in agent.yaml"},
-            onto_existing={"type": "boolean", "description": "add a revision to the agent that has the name already"},
+            name={**_WORD, "description": "save under this name; it is written to agent.yaml"},
+            onto_existing={
+                "type": "boolean",
+                "description": "add a revision to the agent of another source that has the name; the person is asked",
+            },
         ),
     )
 
     async def run(args: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        try:
-            path = world.inside(args["path"])
-        except ValueError as error:
-            return _error("outside", str(error))
-        if not (path / "agent.yaml").is_file():
-            return _error("no_bundle", f"There is no agent.yaml in {args['path']}.")
-        if "name" in args:
-            _rename(path / "agent.yaml", args["name"])
-        state = world.state()
-        manifest, problems, _ = parse_manifest((path / "agent.yaml").read_bytes())
-        name = manifest.name if manifest is not None else state.agent
-        if name is None:
-            return _out({"problems": [p.to_json() for p in problems]}, ok=False)
-        taken = _taken(world, state, name, path, bool(args.get("onto_existing")))
-        if taken is not None:
-            return taken
-        saved = save_revision(
-            world.host.store,
-            path,
-            agent=name,
-            by="builder",
-            message=_message(world, state),
-            now=world.host.now,
-            source=_source(state) or _earlier(world, name, "source"),
-            licence=state.licence or _earlier(world, name, "licence"),
-            session=world.session,
-        )
-        if saved.revision is None:
-            return _out({"problems": [p.to_json() for p in saved.problems]}, ok=False)
-        revision = saved.revision
-        context.emit(
-            "revision",
-            {
-                "agent": revision.agent,
-                "digest": revision.digest,
-                "parents": list(revision.parents),
-                "message": revision.message,
-                "by": "builder",
-            },
-        )
-        return _out({"agent": revision.agent, "digest": revision.digest, "created": saved.created})
+        output, revision = await asyncio.to_thread(_save, world, args, context)
+        if revision is not None:
+            context.emit("revision", revision)
+        return output
 
-    return Tool(spec, run)
+    return Tool(spec, run, writes=True)
 
 
-def _rename(manifest: Path, name: str) -> None:
+def _save(
+    world: BuilderWorld, args: Mapping[str, Any], context: ToolContext
+) -> tuple[ToolOutput, dict[str, Any] | None]:
+    """What the model is told, and the body of the `revision` event where there is one. Runs in a thread."""
+    try:
+        path = world.inside(args["path"])
+    except ValueError as error:
+        return _error("outside", str(error)), None
+    wanted = args.get("name")
+    if wanted is not None and not is_agent_name(wanted):
+        return _error("bad_name", f"{wanted!r} is not 1 to 64 lower-case letters, digits and hyphens."), None
+    survey = survey_tree(path, BUNDLE_CAPS)
+    if not survey.problems and not any(entry.path == MANIFEST for entry in survey.entries):
+        hint = "Write it there, or name the directory that holds it."
+        survey.problems.append(Problem(ProblemCode.MANIFEST_MISSING, MANIFEST, f"not in {args['path']}", hint))
+    if survey.problems:
+        return _unsaved(survey.problems), None
+    if wanted is not None:
+        _rename(path, wanted)
+        survey = survey_tree(path, BUNDLE_CAPS)
+    state = world.state()
+    name = wanted or _name(path) or state.agent
+    if name is None:
+        hint = "Add name: to it, or pass name."
+        return _unsaved([Problem(ProblemCode.MISSING_KEY, MANIFEST, "there is no readable agent name", hint)]), None
+    refusal = _taken(world, context, state, name, digest_entries(survey.entries), bool(args.get("onto_existing")))
+    if refusal is not None:
+        return refusal, None
+    saved = _store(world, state, path, name)
+    if saved.revision is None:
+        return _unsaved(saved.problems), None
+    revision = saved.revision
+    body = {
+        "agent": revision.agent,
+        "digest": revision.digest,
+        "parents": list(revision.parents),
+        "message": revision.message,
+        "by": "builder",
+    }
+    return _out({"agent": revision.agent, "digest": revision.digest, "created": saved.created}), body
+
+
+def _unsaved(problems: Sequence[Problem]) -> ToolOutput:
+    return _out({"saved": False, "problems": [problem.to_json() for problem in problems]}, ok=False)
+
+
+def _store(world: BuilderWorld, state: BuildState, path: Path, name: str) -> Saved:
+    return save_revision(
+        world.host.store,
+        path,
+        agent=name,
+        by="builder",
+        message=_message(world),
+        now=world.host.now,
+        source=_source(state) or _earlier(world, name, "source"),
+        licence=state.licence or _earlier(world, name, "licence"),
+        session=world.session,
+    )
+
+
+def _read_manifest(path: Path) -> bytes:
+    """agent.yaml as it lies there, never through a link."""
+    root = open_directory(path)
+    try:
+        return read_regular(root, MANIFEST, MAX_BYTES + 1)
+    finally:
+        os.close(root)
+
+
+def _name(path: Path) -> str | None:
+    """The name in agent.yaml, readable even where the rest of it is broken: unfinished work may be saved."""
+    _, _, document = parse_manifest(_read_manifest(path))
+    name = document.value.get("name") if isinstance(document.value, dict) else None
+    return name if isinstance(name, str) and is_agent_name(name) else None
+
+
+def _rename(path: Path, name: str) -> None:
     """Set the top-level name in agent.yaml, leaving the rest of the text alone."""
-    lines = manifest.read_text("utf-8").splitlines(keepends=True)
+    data = _read_manifest(path)
+    if len(data) > MAX_BYTES:
+        return  # the gate refuses it anyway, and only its beginning was read
+    lines = data.decode("utf-8", "surrogateescape").splitlines(keepends=True)
     for number, line in enumerate(lines):
         if line.startswith("name:"):
             lines[number] = f"name: {json.dumps(name)}\n"
             break
     else:
-        lines.append(f"name: {json.dumps(name)}\n")
-    manifest.write_text("".join(lines), "utf-8")
+        lines.append(f"{'' if not lines or lines[-1].endswith(chr(10)) else chr(10)}name: {json.dumps(name)}\n")
+    # A new file takes the old one's place: nothing is ever written through what lies there.
+    fresh = path / f".{MANIFEST}.new"
+    fresh.unlink(missing_ok=True)
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+    with os.fdopen(handle, "wb") as file:
+        file.write("".join(lines).encode("utf-8", "surrogateescape"))
+    os.replace(fresh, path / MANIFEST)
 
 
-def _taken(world: BuilderWorld, state: BuildState, name: str, path: Path, onto: bool) -> ToolOutput | None:
-    """A refusal where the name belongs to an agent from another source and nobody said to add to it."""
-    from core.bundle.tree import digest_tree
-
+def _taken(
+    world: BuilderWorld, context: ToolContext, state: BuildState, name: str, digest: str, onto: bool
+) -> ToolOutput | None:
+    """A refusal, or a question to the person, where the name belongs to an agent from another source."""
     store = world.host.store
     existing = store.revisions(name)
-    if onto or not existing or name in (state.editing, state.agent):
-        return None
-    digest = digest_tree(path)
-    if any(revision.digest == digest for revision in existing):
+    if not existing or name in (state.editing, state.agent) or any(r.digest == digest for r in existing):
         return None
     theirs = next((r.source for r in reversed(existing) if r.source), None)
     if theirs is not None and state.source is not None and world.same_source(theirs, state.source):
         return None
+    where = (theirs or {}).get("url") or (theirs or {}).get("path") or "another source"
+    if onto:
+        return None if world.rules else _ask_onto(context, name, digest, where)
     number = 2
     taken = set(store.agents())
     while f"{name}-{number}" in taken:
         number += 1
-    where = (theirs or {}).get("url") or (theirs or {}).get("path") or "another source"
     message = f"There is an agent {name} already, made from {where}. It is not overwritten silently."
     return _error("name_taken", message, existing=name, suggested=f"{name}-{number}")
+
+
+def _ask_onto(context: ToolContext, name: str, digest: str, where: str) -> ToolOutput | None:
+    """Ask the person, unless they have said yes to exactly this."""
+    detail = {"tool": "save_agent", "agent": name, "digest": digest}
+    if _approved(context, detail):
+        return None
+    return _ask(context, f"Add a revision {digest} to the agent {name}, which was made from {where}?", detail)
+
+
+def _approved(context: ToolContext, detail: Mapping[str, Any]) -> bool:
+    """Whether the person said yes to this call having seen exactly `detail`."""
+    seen = getattr(context, "approval", None) or {}
+    return all(key in seen and seen[key] == value for key, value in detail.items())
+
+
+def _ask(context: ToolContext, message: str, detail: dict[str, Any]) -> ToolOutput:
+    """Stop until the person has said once or deny; the yes is bound to `detail`."""
+    waiting = Waiting(
+        kind="approval",
+        id=context.call,
+        message=message,
+        options=tuple(o for o in APPROVAL_OPTIONS if o.id in ("once", "deny")),
+        recommended="once",
+        free_text=False,
+        detail=detail,
+    )
+    return ToolOutput("", stop=Stop.NEEDS_APPROVAL, waiting=waiting, detail=detail["tool"])
 
 
 def _source(state: BuildState) -> dict[str, Any] | None:
@@ -182,7 +286,7 @@ def _earlier(world: BuilderWorld, name: str, what: str) -> Any:
     return getattr(revisions[-1], what) if revisions else None
 
 
-def _message(world: BuilderWorld, state: BuildState) -> str:
+def _message(world: BuilderWorld) -> str:
     """What the revision is for: the person's last words, in one line."""
     said = ""
     for event in world.host.store.events(world.session, kinds=("message",)):
@@ -224,7 +328,7 @@ def _get_agent_bundle(world: BuilderWorld) -> Tool:
 def _register_agent_tool(world: BuilderWorld) -> Tool:
     spec = ToolSpec(
         "register_agent_tool",
-        "Check one generated tool directory (tool.yaml, its Python file, its schema). It takes a path and nothing else.",
+        "Check one generated tool's directory: tool.yaml, its Python file, its schema. It takes a path alone.",
         schema(("path",), path={**_WORD, "description": "the tool's directory, inside /work"}),
     )
 
@@ -233,9 +337,7 @@ def _register_agent_tool(world: BuilderWorld) -> Tool:
             path = world.inside(args["path"])
         except ValueError as error:
             return _error("outside", str(error))
-        if not path.is_dir():
-            return _error("not_found", f"{args['path']} is not a directory.")
-        problems = check_tool(path)
+        problems = await asyncio.to_thread(check_tool, path)
         return _out({"path": args["path"], "problems": [p.to_json() for p in problems]}, ok=not problems)
 
     return Tool(spec, run)
@@ -310,9 +412,13 @@ def _publish_agent(world: BuilderWorld) -> Tool:
             ran = await _validate(world, context, state.agent, state.digest)
             if not ran.passed:
                 return _out({"published": False, **_summary(ran)}, ok=False)
-        approved = (getattr(context, "approval", None) or {}).get("digest") == state.digest
-        if not state.publish_requested and not approved:
-            return _ask_to_publish(context, state.agent, state.digest, live)
+        if not state.publish_requested:
+            detail = {"tool": "publish_agent", "agent": state.agent, "digest": state.digest, "live": live}
+            if not _approved(context, detail):
+                now = f"now live: {live}" if live else "nothing is live yet"
+                return _ask(
+                    context, f"Publish {state.agent} {state.digest} to live? ({now}; it passed validation.)", detail
+                )
         entry = publish(store, state.agent, state.digest, by="person", now=world.host.now, expected=live)
         body = {
             "agent": entry.agent,
@@ -334,17 +440,3 @@ def _publish_agent(world: BuilderWorld) -> Tool:
 def _passed(world: BuilderWorld, agent: str, digest: str) -> bool:
     runs = world.host.store.validations(agent, digest)
     return any(run.passed and run.checks_version == CHECKS_VERSION for run in runs)
-
-
-def _ask_to_publish(context: ToolContext, agent: str, digest: str, live: str | None) -> ToolOutput:
-    now = f"now live: {live}" if live else "nothing is live yet"
-    waiting = Waiting(
-        kind="approval",
-        id=context.call,
-        message=f"Publish {agent} {digest} to live? ({now}; it passed validation.)",
-        options=tuple(o for o in APPROVAL_OPTIONS if o.id in ("once", "deny")),
-        recommended="once",
-        free_text=False,
-        detail={"tool": "publish_agent", "agent": agent, "digest": digest, "live": live, "channel": "live"},
-    )
-    return ToolOutput("", stop=Stop.NEEDS_APPROVAL, waiting=waiting, detail="publish_agent")

@@ -77,6 +77,7 @@ class BuilderDriver:
             root=self._root,
             environment=await self._environment(),
             same_source=_same_source,
+            rules=self._rules,
             extra=(self._import_source(),) if self._rules else (),
         )
         return platform_tools(world)
@@ -96,8 +97,27 @@ class BuilderDriver:
             if revision is not None:
                 write_tree(revision.files, self._host.store.blob, workspace / AGENT)
         source = started.get("source")
-        if source and not self._rules and not (workspace / SOURCE).exists():
-            await self._bring(source, workspace, emit)
+        if source and not self._rules and self._last_source() is None:
+            await self._bring_for_model(source, workspace, emit)
+
+    async def _bring_for_model(
+        self, source: str, workspace: Path, emit: Callable[[str, Mapping[str, Any]], None]
+    ) -> None:
+        """Bring the source in and tell the model where it is, or why it is not there; nothing twice."""
+        from impl.sources import SourceError
+
+        try:
+            fetched = await self._bring(source, workspace, emit)
+        except SourceError as error:
+            text = f"The source {source} could not be brought in ({error.code}): {error.message} {error.hint}".strip()
+        else:
+            at = f", at commit {fetched.commit}" if fetched.commit else ""
+            notes = "".join(f"\n- {note}" for note in fetched.notes[:20])
+            text = f"The source {source} was copied to /work/{SOURCE}: {fetched.files} files{at}, without .git.{notes}"
+        if not any(
+            event.data.get("text") == text for event in self._host.store.events(self._info.id, kinds=("nudge",))
+        ):
+            emit("nudge", {"text": text, "rule": "source"})
 
     async def _bring(self, ref: str, workspace: Path, emit: Callable[[str, Mapping[str, Any]], None]) -> Any:
         """Bring a source in; replaces what was there. Raises SourceError."""

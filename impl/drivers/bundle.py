@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shlex
 import shutil
@@ -17,16 +18,18 @@ from core import (
     Manifest,
     Passage,
     Persona,
+    Revision,
     SessionInfo,
     Skill,
     SkillInfo,
+    StoreError,
     Tool,
     ToolContext,
     ToolOutput,
     UnknownResource,
+    materialise,
     read_manifest,
     run_command,
-    write_tree,
 )
 
 SKILLS_IN_WORKSPACE = ".artificer/skills"
@@ -162,9 +165,23 @@ def bundle_driver(host: Host, info: SessionInfo) -> BundleDriver:
         raise UnknownResource(f"There is no revision {info.digest} of {info.agent}.")
     root = host.home / "laid-out" / revision.digest.removeprefix("sha256:")
     if not root.exists():
-        root.parent.mkdir(parents=True, exist_ok=True)
-        write_tree(revision.files, host.store.blob, root)
+        _lay_out(host, revision, root)
     return BundleDriver(root)
+
+
+def _lay_out(host: Host, revision: Revision, root: Path) -> None:
+    """Write the revision's files to `root`; another process may do the same at the same time, and either will do."""
+    try:
+        root.parent.mkdir(parents=True, exist_ok=True)
+        materialise(host.store, revision, root)
+    except OSError as error:
+        if root.is_dir():
+            return
+        raise StoreError(
+            "disk_full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "read_only",
+            f"{root.parent} cannot be written ({error.strerror}).",
+            "Make room or make it writable, or set ARTIFICER_HOME to another directory.",
+        ) from error
 
 
 def _copy(source: Path, target: Path) -> None:
