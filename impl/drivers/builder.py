@@ -97,7 +97,7 @@ class BuilderDriver:
             if revision is not None:
                 write_tree(revision.files, self._host.store.blob, workspace / AGENT)
         source = started.get("source")
-        if source and not self._rules and self._last_source() is None:
+        if source and not self._rules and self._last_source() is None and self._person_spoke_last():
             await self._bring_for_model(source, workspace, emit)
 
     async def _bring_for_model(
@@ -114,10 +114,16 @@ class BuilderDriver:
             at = f", at commit {fetched.commit}" if fetched.commit else ""
             notes = "".join(f"\n- {note}" for note in fetched.notes[:20])
             text = f"The source {source} was copied to /work/{SOURCE}: {fetched.files} files{at}, without .git.{notes}"
-        if not any(
-            event.data.get("text") == text for event in self._host.store.events(self._info.id, kinds=("nudge",))
-        ):
+        told = self._host.store.events(self._info.id, kinds=("nudge",))
+        if not any(event.data.get("text") == text for event in told):
             emit("nudge", {"text": text, "rule": "source"})
+
+    def _person_spoke_last(self) -> bool:
+        """Whether nothing of the model's is open, so that words may be put before its next turn."""
+        role = None
+        for event in self._host.store.events(self._info.id, kinds=("message",)):
+            role = event.data.get("role")
+        return role == "user"
 
     async def _bring(self, ref: str, workspace: Path, emit: Callable[[str, Mapping[str, Any]], None]) -> Any:
         """Bring a source in; replaces what was there. Raises SourceError."""
