@@ -91,6 +91,7 @@ _IDS: Final = tuple(
     (re.compile(pattern), to)
     for pattern, to in (
         (r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b", "<id>"),
+        (r"-[a-z0-9]{8,10}-[a-z0-9]{5}\b", "-<id>"),
         (
             r"[0-9A-Za-z](?<!\w.)(?:"
             r"(?<=[0-9a-fA-F])(?:(?<=[0-9])[0-9]*[a-fA-F]|(?<=[a-fA-F])[a-fA-F]*[0-9])[0-9a-fA-F]*\b(?<=[0-9a-fA-F]{7})"
@@ -98,7 +99,6 @@ _IDS: Final = tuple(
             r"|(?<=[rmctjse])(?:eq|sg|all|oolu|hatcmpl|un|ob|ask|ess|race|vt|xn)[_-](?=[A-Za-z]*\d)[A-Za-z0-9]{8,}\b)",
             "<id>",
         ),
-        (r"-[a-z0-9]{8,10}-[a-z0-9]{5}\b", "-<id>"),
     )
 )
 
@@ -120,6 +120,8 @@ _LINES: Final = tuple(
             r"(?: |: ?| ?= ?|#)\d+(?:-\d+)?\b",
             "<line>",
         ),
+        ("$", r"\$(?<=[A-Za-z$]\$)\d+", "$<n>"),
+        ("#", r"#\d{5,}\b", "#<id>"),
         ("@@", r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", "@@"),
         ("|", r"(?m)^ *\d+ ?\|", "|"),
     )

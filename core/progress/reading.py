@@ -59,10 +59,14 @@ _REFUSAL: Final = re.compile(
     r"|http(?:/[\d.]+)? [45]\d\d\b|exit (?:code|status):? [1-9])|command not found|no such file or directory"
     r"|permission denied|connection refused|could not resolve host|\bE(?:CONN[A-Z]+|NOENT|ACCES|TIMEDOUT)\b"
 )
+_REFUSAL_JSON: Final = re.compile(
+    r"(?i)\"(?:status|result|state)\": ?\"(?:error|fail(?:ed|ure)?)\"|\"(?:ok|success)\": ?false"
+    r"|\"errors?\": ?(?:\"[^\"]|\{\s*\"|\[\s*[^\]\s])"
+)
 _ACK: Final = re.compile(
     r"(?i)^\W*(?:ok(?:ay)?|done|success\w*|succeeded|saved|true|yes|null|none|valid|pass(?:ed)?|clean|sent|queued|accepted"
     r"|completed?|finished|\d+|(?:[\w./'\"-]+ ){0,4}(?:wrote|written|created|updated|deleted|removed|added|applied"
-    r"|inserted|edited|saved|replaced|modified|copied|moved|uploaded|sent|closed|marked)\b.{0,60}"
+    r"|inserted|edited|saved|replaced|modified|copied|moved|uploaded|sent|closed|marked|logged|noted|recorded)\b.{0,60}"
     r"|no (?:issues?|errors?|problems?|warnings?|changes?)\b.{0,40}|all .{0,40}passed.{0,20}|\d+ passed.{0,40}"
     r"|0 .{0,40}|[\"']?(?:ok|success|status|result)[\"']? ?: ?[\"']?(?:true|ok|success|done)[\"']?)\W*$"
 )
@@ -271,6 +275,8 @@ def _sorted_json(text: str) -> str:
 
 
 def _refuses(text: str) -> bool:
+    if text.lstrip()[:1] == "{":
+        return _REFUSAL_JSON.search(text) is not None
     lines = [line for line in text.split("\n") if line.strip()]
     return bool(lines) and any(_REFUSAL.search(line[:300]) for line in (lines[0], lines[-1]))
 

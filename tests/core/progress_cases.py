@@ -288,6 +288,31 @@ def failure_of_a_whole_fan_out_every_turn() -> Iterable[Step]:
             yield bad(f"ping {host}", "ping: sendmsg: Network is unreachable", turn=turn)
 
 
+@case("stop")
+def failure_of_pods_with_made_up_names() -> Iterable[Step]:
+    for n in range(7):
+        yield bad("kubectl logs", f'error: container "app" in pod "api-7d9f8b6c{n}5-x2k4{n}" cannot be pulled')
+
+
+@case("stop")
+def failure_in_a_stack_of_frames() -> Iterable[Step]:
+    for n in range(7):
+        frames = f"\tat com.x.A.b(A.java:{30 + n})\n\tat com.x.Proxy${40 + n}.run(Unknown Source)"
+        yield bad("mvn", f"[ERROR] 10:0{n}:11.123 [main] FATAL o.a.App - boot failed\n{frames}")
+
+
+@case("stop")
+def failure_in_the_body_of_an_ok() -> Iterable[Step]:
+    for name in ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta"):
+        yield tool("http", {"path": name}, {"status": "error", "code": 503, "message": "upstream unavailable"})
+
+
+@case("stop")
+def two_failures_in_turn() -> Iterable[Step]:
+    for n in range(10):
+        yield bad("a", "error: one") if n % 2 else bad("b", "error: other")
+
+
 # --- failures that are not the same --------------------------------------------------------------------
 
 
@@ -602,6 +627,31 @@ def many_records_valid() -> Iterable[Step]:
 def many_test_files_pass() -> Iterable[Step]:
     for n in range(25):
         yield sh(f"pytest tests/test_{n}.py", f"3 passed in 0.{n}s")
+
+
+@case("clear")
+def thoughts_logged() -> Iterable[Step]:
+    for name in ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota"):
+        yield tool("think", {"thought": name}, "Your thought has been logged.")
+
+
+@case("clear")
+def the_screen_looked_at_after_every_click() -> Iterable[Step]:
+    for n in range(12):
+        yield tool("click", {"x": n % 3}, "clicked")
+        yield tool("screenshot", {}, f"a page that shows {n} things")
+
+
+@case("clear")
+def compiler_errors_shrink() -> Iterable[Step]:
+    for n in range(12, 0, -1):
+        yield bad("mypy", f"a.py:{n * 3}: error: bad type  [arg]\nFound {n} errors in 1 file", f"w{n}")
+
+
+@case("clear")
+def a_flaky_test_between_edits() -> Iterable[Step]:
+    for n in range(20):
+        yield sh("pytest", "2 passed", workspace=f"w{n}") if n % 2 else bad("pytest", "1 failed: t_x", f"w{n}")
 
 
 @case("clear")

@@ -164,9 +164,17 @@ def test_lone_surrogates_and_control_characters_are_read() -> None:
     assert outcome(verdicts([bad("x", "\ud800\x00\x1b[error: \ufffd" * 2_000)] * 6)) == "stop"
 
 
+def test_importing_the_package_compiles_no_patterns() -> None:
+    program = "import sys, core.progress; print('core.progress.normalise' in sys.modules)"
+
+    run = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+
+    assert run.stdout.strip() == "False"
+
+
 def test_importing_the_guard_loads_nothing_heavy() -> None:
     heavy = ("pydantic", "yaml", "httpx", "textual", "sqlite3", "anthropic", "asyncio", "hypothesis")
-    program = f"import sys, core.progress; print([m for m in {heavy!r} if m in sys.modules])"
+    program = f"import sys, core.progress.guard; print([m for m in {heavy!r} if m in sys.modules])"
 
     run = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
 
