@@ -31,6 +31,8 @@ PROGRESS_SLACK: Final = 4  # steps of progress between two equal failures that d
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """What one rule finds due after a step; `key` tells apart the things a rule may find."""
+
     level: Level
     rule: Rule
     key: int
@@ -126,6 +128,7 @@ def failures(state: State, call: Call, answer: Answer, waits: bool, where: int) 
 
 
 def waiting(state: State, step: Step, call: Call, answer: Answer, where: int) -> list[Finding]:
+    """Waiting for something that does not move: has patience, most of all where only a clock moves."""
     tally = state.waiting.get(call.key)
     if tally is None or tally.lines != answer.key:
         tally = Tally(where, where, raw=answer.raw, lines=answer.key)
@@ -139,6 +142,7 @@ def waiting(state: State, step: Step, call: Call, answer: Answer, where: int) ->
 
 
 def identical(state: State, seen: Seen, where: int) -> list[Finding]:
+    """One call and one answer, again, with nothing fresh between."""
     call, answer = seen.call, seen.answer
     tally = _tally(state.repeats, seen.pair, where)
     if tally.count == 0:
@@ -157,6 +161,7 @@ def identical(state: State, seen: Seen, where: int) -> list[Finding]:
 
 
 def cycle(state: State, seen: Seen, new_turn: bool, where: int) -> list[Finding]:
+    """The same two to twelve calls and answers in the same order; calls made in parallel are one element."""
     cycles = state.cycles
     if new_turn or not state.turn_pairs or not cycles.elements:
         state.turn_pairs.add(seen.pair)
@@ -208,6 +213,7 @@ def _alikeness(before: str, now: str, answer: Answer) -> int:
 
 
 def nothing_new(state: State, seen: Seen, measured: bool, where: int) -> list[Finding]:
+    """Things seen before in any order. What a compaction made the model forget it may look up once more."""
     if seen.fresh or seen.reread or state.stale_turn == state.turns:
         return []
     if seen.times == 0:
