@@ -264,9 +264,11 @@ class Drive:
 
     async def close(self) -> None:
         """Free the sandbox and give the session up."""
-        if self.workspace is not None:
-            await self.workspace.close()
-        self.host.store.release(self.log.id)
+        try:
+            if self.workspace is not None:
+                await self.workspace.close()
+        finally:
+            self.host.store.release(self.log.id)
 
 
 def summary(record: StopRecord) -> str:
