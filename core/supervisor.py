@@ -10,12 +10,14 @@ from core.events import Event
 from core.launch import LaunchInput, Mailbox, NoSuchSession, Outcome, launch_agent
 from core.ports import Host, SessionInfo
 from core.session import Bus
+from core.stops import Stop
 
 
 @dataclass(slots=True)
 class _Running:
     task: asyncio.Task[Outcome]
     mailbox: Mailbox
+    interrupted: bool = False
 
 
 class Supervisor:
@@ -26,6 +28,8 @@ class Supervisor:
         self.bus = Bus()
         self._running: dict[str, _Running] = {}
         self._done: dict[str, asyncio.Task[Outcome]] = {}
+        self.closed = False
+        """Whether it is being closed: it takes nothing on any more."""
 
     def running(self) -> frozenset[str]:
         """Ids of the sessions this process drives now."""
@@ -40,7 +44,7 @@ class Supervisor:
         next turn. Raises NoSuchSession."""
         session = launch.session or ""
         running = self._running.get(session)
-        if running is not None:
+        if running is not None and not running.task.done():
             words = launch.task or launch.answer
             if words:
                 running.mailbox.inbox.append(words)
@@ -56,9 +60,11 @@ class Supervisor:
     def interrupt(self, session: str) -> bool:
         """Stop a session this process drives: its tools and sandbox end with it, and it can go on later."""
         running = self._running.get(session)
-        if running is None:
+        if running is None or running.task.done():
             return False
-        running.task.cancel()
+        if not running.interrupted:  # a second cancellation would cut short how the first one settles things
+            running.interrupted = True
+            running.task.cancel()
         return True
 
     async def wait(self, session: str) -> Outcome:
@@ -75,9 +81,10 @@ class Supervisor:
 
     async def close(self) -> None:
         """Interrupt everything and wait until it is settled."""
+        self.closed = True
         tasks = [running.task for running in self._running.values()]
-        for task in tasks:
-            task.cancel()
+        for session in list(self._running):
+            self.interrupt(session)
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _go(self, launch: LaunchInput) -> str:
@@ -92,14 +99,25 @@ class Supervisor:
 
     async def _drive(self, launch: LaunchInput) -> Outcome:
         driver = self.host.driver(self.host, self._info(launch))
-        return await launch_agent(driver, launch)
+        outcome = await launch_agent(driver, launch)
+        while launch.mailbox.inbox and outcome.stop is not Stop.CANCELLED:
+            # Said while the drive was coming to its stop: no turn of it was left to hear them.
+            words = "\n\n".join(launch.mailbox.inbox)
+            launch.mailbox.inbox.clear()
+            outcome = await launch_agent(driver, replace(launch, task=words, answer=None))
+        return outcome
 
     def _info(self, launch: LaunchInput) -> SessionInfo:
         """What a driver is made for: the session as stored, or as it is about to be."""
         known = self.host.store.session(launch.session or "")
         name = launch.provider if isinstance(launch.provider, str) else None
         if known is not None:
-            return replace(known, provider=name or known.provider)
+            return replace(
+                known,
+                provider=name or known.provider,
+                model=launch.model or known.model,
+                sandbox=launch.sandbox or known.sandbox,
+            )
         return SessionInfo(
             id=launch.session or "",
             kind=launch.kind,
@@ -109,10 +127,13 @@ class Supervisor:
             parent=launch.parent,
             depth=launch.depth,
             provider=name or "offline",
+            model=launch.model,
+            sandbox=launch.sandbox,
         )
 
     def _finished(self, session: str, task: asyncio.Task[Outcome]) -> None:
-        self._running.pop(session, None)
+        if (running := self._running.get(session)) is not None and running.task is task:
+            del self._running[session]
         self._done[session] = task
         if len(self._done) > 1000:
             self._done.pop(next(iter(self._done)))
