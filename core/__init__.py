@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         validate_revision,
     )
     from core.bundle.tree import digest_tree, scan_tree, write_tree
-    from core.doors import build_launch, run_launch
+    from core.doors import build_launch, cancel_abandoned, run_launch
     from core.driver import (
         CorpusDocument,
         Driver,
@@ -104,7 +104,7 @@ _HOMES = {
         "validate_revision"
     ),
     "core.bundle.tree": "digest_tree scan_tree write_tree",
-    "core.doors": "build_launch run_launch",
+    "core.doors": "build_launch cancel_abandoned run_launch",
     "core.driver": (
         "CorpusDocument Driver Limits Passage Persona Skill SkillInfo Tool ToolContext ToolOutput UnknownResource"
     ),

@@ -1,4 +1,4 @@
-"""The two doors through which sessions begin, for the app, the command line and everything else."""
+"""The doors through which sessions begin, and the one by which an abandoned one ends, for every surface."""
 
 from __future__ import annotations
 
@@ -80,6 +80,37 @@ def run_launch(
         context_window=_default(host, "context_window"),
     )
     return replace(launch, limits=limits) if limits else launch
+
+
+def cancel_abandoned(host: Host, session: str) -> bool:
+    """Stop a session whose process died, as `cancelled`, with its history made whole.
+
+    False where it is not abandoned: it is stopped already, or a living process drives it. Raises StoreError.
+    """
+    from core.history import NEVER_RAN
+    from core.loop import StopRecord
+    from core.session import Bus, Pair, SessionLog
+    from core.stops import Stop
+
+    store = host.store
+    info = store.session(session)
+    if info is None or info.status == "stopped" or not store.claim(session):
+        return False
+    try:
+        info = store.session(session)
+        if info is None or info.stop is not None:
+            return False  # its process came to its stop just now
+        log = SessionLog(store, info, Bus())
+        log.load()
+        open_calls: list[Pair] = [
+            ("tool_result", {"call": call, "ok": False, "output": NEVER_RAN, "status": "skipped"})
+            for call in log.history.pending
+        ]
+        columns = {"stop": Stop.CANCELLED.value, "ended": host.now(), "summary": "interrupted"}
+        log.append(*open_calls, ("stop", StopRecord(Stop.CANCELLED).to_json()), **columns)
+    finally:
+        store.release(session)
+    return True
 
 
 def _default(host: Host, name: str) -> Any:
