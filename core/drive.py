@@ -126,6 +126,8 @@ class Drive:
             early = intake.take(self.launch.task, self.launch.answer)
             if early is not None:
                 return early
+            if self.log.info.stop is not None:  # it runs again, also where nothing was said
+                self.log.append(stop=None, ended=None)
         if not isinstance(provider, ModelProvider):
             message = f"{provider.name} drives itself, and sessions driven so are not part of this version."
             return StopRecord(Stop.PROVIDER_ERROR, "capability", None, None, {"message": message, "text": message})
