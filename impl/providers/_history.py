@@ -31,17 +31,16 @@ def mend(
     """
     out: list[Message] = []
     waiting: list[ToolCall] = []
+    final = max((n for n, message in enumerate(messages) if message.blocks), default=0)
     for position, message in enumerate(messages):
         if message.role == "assistant":
-            answer, calls = _answer(message, keep, last=position == len(messages) - 1)
-            if answer is None:
-                continue
             if waiting:
                 out.append(Message("user", _results(waiting, {})))
             elif not out or (out[-1].role == "assistant" and not paused(out[-1])):
-                out.append(CONTINUE)
-            out.append(answer)
-            waiting = calls
+                out.append(CONTINUE)  # before an empty answer too: it was there when that was asked for
+            answer, waiting = _answer(message, keep, last=position >= final)
+            if answer is not None:
+                out.append(answer)
         else:
             results = _results(waiting, _given(messages, position)) if waiting else ()
             waiting = []

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
+from functools import lru_cache
 from ipaddress import ip_address
 from types import ModuleType
 from typing import Any, Protocol
@@ -82,6 +83,12 @@ def is_loopback(url: str) -> bool:
 
 
 # --- clients -------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4)
+def tls(lib: ModuleType) -> Any:
+    """The TLS settings that all clients of httpx or httpx2 share: reading the certificates takes 40 ms."""
+    return lib.create_ssl_context()
 
 
 class Clients:

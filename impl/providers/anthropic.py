@@ -23,6 +23,7 @@ from impl.providers._http import (
     setting,
     status_error,
     timeouts,
+    tls,
     turn,
     unreachable,
 )
@@ -117,8 +118,9 @@ def _load() -> Any:
 
 def _build(base_url: str, secret: str, scheme: str) -> Any:
     import anthropic
+    import httpx2
 
-    inner = anthropic.DefaultAsyncHttpxClient(trust_env=not is_loopback(base_url))
+    inner = anthropic.DefaultAsyncHttpxClient(trust_env=not is_loopback(base_url), verify=tls(httpx2))
     credentials: dict[str, Any] = {"api_key": secret} if scheme == "key" else {"auth_token": secret}
     return anthropic.AsyncAnthropic(
         base_url=base_url, max_retries=0, http_client=inner, open_telemetry=False, **credentials
@@ -145,6 +147,8 @@ async def _send(client: Any, wanted: dict[str, Any], service: Service) -> Any:
         raise unreachable(cause if isinstance(cause, Exception) else error, service, httpx2) from error
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise unreachable(error, service, httpx2) from error
+    except anthropic.AnthropicError as error:
+        raise failure("protocol", str(error), service) from error
 
 
 async def _priced(end: TurnEnd, model: str) -> TurnEnd:

@@ -22,6 +22,7 @@ from impl.providers._http import (
     setting,
     status_error,
     timeouts,
+    tls,
     turn,
     unreachable,
 )
@@ -160,7 +161,7 @@ def _build(base_url: str) -> Any:
     import httpx
 
     limits = httpx.Limits(max_connections=1000, max_keepalive_connections=100)
-    return httpx.AsyncClient(limits=limits, trust_env=not is_loopback(base_url))
+    return httpx.AsyncClient(limits=limits, trust_env=not is_loopback(base_url), verify=tls(httpx))
 
 
 async def _close(client: Any) -> None:

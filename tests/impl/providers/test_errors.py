@@ -79,6 +79,11 @@ def test_the_servers_words_are_in_the_message_and_the_key_is_not() -> None:
     assert "wrong key [key], or sk-[key]" in error.message
 
 
+def test_a_placeholder_key_does_not_garble_the_message() -> None:
+    service = Service("Test", "TEST_KEY", "TEST_URL", "http://x", "m", ("ollama",))
+    assert "ollama is loading" in server_error(read_body(503, b'{"error":"ollama is loading"}'), service).message
+
+
 def test_a_service_does_not_show_its_secrets() -> None:
     assert "sk-secret" not in repr(SERVICE)
 

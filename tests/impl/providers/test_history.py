@@ -83,6 +83,11 @@ def test_continue_stays_where_it_was_when_the_conversation_grows() -> None:
     assert mended(user("x"), assistant("half"), assistant("rest"), user("y"))[: len(short)] == short
 
 
+def test_continue_stays_where_it_was_when_the_answer_to_it_was_empty() -> None:
+    short = mended(user("x"), assistant("half"))
+    assert mended(user("x"), assistant("half"), assistant(), user("y"))[: len(short)] == short
+
+
 def test_a_conversation_begins_with_the_user() -> None:
     assert mended(assistant("hello"), user("x"))[0] == CONTINUE
     assert mended() == [CONTINUE]
