@@ -9,9 +9,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from impl.sources.blockers import code_blockers
-from impl.sources.frontmatter import FrontMatter, dump_front_matter, split_front_matter
+from impl.sources.frontmatter import FrontMatter, dump_front_matter
 from impl.sources.grants import Grants, map_tools, parse_tools
-from impl.sources.refs import slug
+from impl.sources.refs import distinct, slug
 from impl.sources.tree import NOT_OWN, SourceTree, decode
 from impl.sources.values import BundleFile, Candidate, Decision, Draft, Loss, Mode, Place, Refusal, shorten
 
@@ -36,12 +36,7 @@ def find(tree: SourceTree) -> list[Candidate]:
             chosen.append(directory)
     ids: dict[str, str] = {}
     for directory in sorted(chosen):
-        wanted = _name_of(tree, directory)
-        if wanted in ids.values():
-            wanted = slug(f"{PurePosixPath(directory).parent.name}-{wanted}")
-        while wanted in ids.values():
-            wanted = f"{wanted[:60]}-2"
-        ids[directory] = wanted
+        ids[directory] = distinct(_name_of(tree, directory), directory, ids.values())
     return [_candidate(tree, directory, ids[directory], chosen) for directory in sorted(chosen)]
 
 
@@ -78,7 +73,7 @@ def _skill_file(tree: SourceTree, directory: str) -> str:
 
 
 def _front_matter(tree: SourceTree, directory: str) -> FrontMatter:
-    return split_front_matter(tree.text(_skill_file(tree, directory)) or "")
+    return tree.matter(_skill_file(tree, directory))
 
 
 def _name_of(tree: SourceTree, directory: str) -> str:
@@ -116,7 +111,7 @@ def convert(tree: SourceTree, chosen: Sequence[Candidate], name: str, mode: Mode
     """One agent with the chosen skills. Strict mode refuses what deviates from the format; lenient mode mends
     it, and every change stands in the losses."""
     every = [candidate.path for candidate in find(tree)]
-    skills = [_convert_one(tree, candidate, every) for candidate in chosen]
+    skills = [_convert_one(tree, candidate, every, chosen) for candidate in chosen]
     losses = [loss for skill in skills for loss in skill.losses]
     if mode == "strict" and any(loss.reason == _DEVIATES for loss in losses):
         deviations = [f"{loss.path}: {loss.change}" for loss in losses if loss.reason == _DEVIATES]
@@ -141,7 +136,7 @@ def convert(tree: SourceTree, chosen: Sequence[Candidate], name: str, mode: Mode
 _DEVIATES = "the Agent Skills format asks for it"
 
 
-def _convert_one(tree: SourceTree, candidate: Candidate, every: list[str]) -> _Skill:
+def _convert_one(tree: SourceTree, candidate: Candidate, every: list[str], chosen: Sequence[Candidate]) -> _Skill:
     skill_file = _skill_file(tree, candidate.path)
     paths = _files(tree, candidate.path, every)
     blockers = code_blockers(tree, paths)
@@ -165,14 +160,21 @@ def _convert_one(tree: SourceTree, candidate: Candidate, every: list[str]) -> _S
     losses += [
         Loss(skill_file, f"its link to {link} leads nowhere", "it points outside the skill's directory")
         for link in sorted(set(_OUTSIDE.findall(matter.body)))
+        if not _leads_to_another(link, chosen)
     ]
     scripts = any(path.startswith(prefix + "scripts/") or tree.files[path].x for path in paths)
     return _Skill(files, losses, grants, scripts)
 
 
+def _leads_to_another(link: str, chosen: Sequence[Candidate]) -> bool:
+    """Whether a link out of a skill leads into one that will lie beside it under the same name."""
+    parts = PurePosixPath(link).parts
+    return any(parts[1:2] == (other.id,) and PurePosixPath(other.path).name == other.id for other in chosen)
+
+
 def _mended(tree: SourceTree, path: str, candidate: Candidate, losses: list[Loss]) -> str | None:
     """The text of a SKILL.md that deviates, mended; None where it is taken byte for byte. Adds to `losses`."""
-    matter = split_front_matter(tree.text(path) or "")
+    matter = tree.matter(path)
     changes = list(matter.problems)
     if not matter.present and not changes:
         changes.append("it has no front matter; one was written")

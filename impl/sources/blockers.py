@@ -135,7 +135,7 @@ def _dependency_signs(dependency: Dependency) -> Iterator[tuple[BlockerCode, str
 def _python_signs(path: str, text: str) -> Iterator[tuple[BlockerCode, str]]:
     lines = text.splitlines()
     if any(name in text for name in (*_DESKTOP_MODULES, *_MCP_MODULES, "mcp import server")):
-        for number, module, guarded in _imports(text):
+        for number, module, guarded in sorted(_imports(text)):
             root = module.partition(".")[0]
             if root.lower() in _DESKTOP_MODULES and not guarded:
                 yield "desktop_control", at(path, number, lines[number - 1])

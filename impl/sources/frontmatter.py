@@ -45,7 +45,7 @@ def _parse(block: str, body: str) -> FrontMatter:
     import yaml
 
     try:
-        data = yaml.safe_load(block)
+        data = yaml.load(block, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = str(getattr(error, "problem", None) or error).splitlines()[0]
         return FrontMatter(True, body, _by_line(block), (f"the front matter is not valid YAML ({reason})",))
@@ -60,7 +60,7 @@ def _irregular(block: str) -> tuple[str, ...]:
     """What valid YAML may hold and a bundle may not: anchors, aliases, tags, a key given twice."""
     import yaml
 
-    events = list(yaml.parse(block))
+    events = list(yaml.parse(block, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     found = []
     if any(getattr(event, "anchor", None) for event in events):
         found.append("the front matter uses a YAML anchor or alias")

@@ -117,7 +117,9 @@ def _kind_option(surveyed: Survey, kind: str) -> Option:
     label = load_format(kind).LABEL
     if kind == DOCUMENTATION:
         return Option(kind, f"{label} — answers from {candidates[0].files} page(s)")
-    return Option(kind, f"{label} — {shorten(', '.join(candidate.id for candidate in candidates), 100)}")
+    return Option(
+        kind, f"{label} — {len(candidates)}: {shorten(', '.join(candidate.id for candidate in candidates), 100)}"
+    )
 
 
 def _pick_candidates(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Container
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import chain
+from pathlib import Path, PurePosixPath
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 from impl.sources.values import SourceError
 
 NAME_LIMIT = 64
+_GENERIC = frozenset({"agents", "skills", "plugins", "categories", ".claude", ".agents"})
 _SCP = re.compile(r"^(?:[\w.-]+@)?([\w.-]+\.[\w.-]+):(?!//)(?!\d+/)(.+)$")
 _WEB_PAGE = re.compile(r"^(/[^/]+/[^/]+)/(?:-/)?(?:tree|blob|src|raw|commit|releases|issues|pull|wiki)(?:/|$)")
 
@@ -103,6 +106,15 @@ def slug(text: str, fallback: str = "agent") -> str:
     if name or not text.strip("/. "):
         return name or fallback
     return f"{fallback}-{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:8]}"
+
+
+def distinct(name: str, path: str, taken: Container[str]) -> str:
+    """`name`, or where it is taken the name with that of a directory above `path`, or with a number."""
+    above = [part for part in reversed(PurePosixPath(path).parts[:-1]) if part not in _GENERIC]
+    numbered = (f"{name[: NAME_LIMIT - 5]}-{number}" for number in range(2, 10_000))
+    return next(
+        each for each in chain([name], (slug(f"{part}-{name}") for part in above), numbered) if each not in taken
+    )
 
 
 def same_source(a: str, b: str) -> bool:

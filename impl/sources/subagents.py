@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from impl.sources.frontmatter import FrontMatter, split_front_matter
+from impl.sources.frontmatter import FrontMatter
 from impl.sources.grants import map_tools, parse_tools
-from impl.sources.refs import slug
+from impl.sources.refs import distinct, slug
 from impl.sources.tree import NOT_OWN, SourceTree, is_own
 from impl.sources.values import Candidate, Draft, Loss, Mode, Place, Refusal, shorten
 
@@ -18,24 +18,21 @@ _KEYS = frozenset({"name", "description", "tools", "disallowedTools", "model", "
 
 
 def find(tree: SourceTree) -> list[Candidate]:
-    """Markdown files whose front matter gives a name and a description, where subagents lie."""
-    found: list[Candidate] = []
-    seen: set[str] = set()
+    """Markdown files with a name and a description in front matter, where subagents lie; copies count once."""
+    found: dict[str, Candidate] = {}
+    texts: set[str] = set()
     for path in sorted(tree.files):
         place = _place(path)
         if place is None:
             continue
-        matter = split_front_matter(tree.text(path) or "")
-        if not _is_subagent(matter, place):
+        matter = tree.matter(path)
+        text = tree.text(path) or ""
+        if not _is_subagent(matter, place) or text in texts:
             continue
-        name = slug(matter.word("name"))
-        if name in seen:
-            name = slug(f"{PurePosixPath(path).parent.name}-{name}")
-        while name in seen:
-            name = f"{name[:60]}-2"
-        seen.add(name)
-        found.append(Candidate("subagents", name, path, matter.word("description"), place))
-    return found
+        texts.add(text)
+        name = distinct(slug(matter.word("name")), path, found)
+        found[name] = Candidate("subagents", name, path, matter.word("description"), place)
+    return list(found.values())
 
 
 def _is_subagent(matter: FrontMatter, place: Place) -> bool:
@@ -64,7 +61,7 @@ def convert(tree: SourceTree, chosen: Sequence[Candidate], name: str, mode: Mode
     """The agent of one subagent: its text as the persona, its tools mapped and never widened."""
     candidate = chosen[0]
     path = candidate.path
-    matter = split_front_matter(tree.text(path) or "")
+    matter = tree.matter(path)
     deviations = [f"{path}: {problem}" for problem in matter.problems]
     if matter.word("name") != candidate.id:
         deviations.append(f"{path}: its name {matter.word('name')!r} is not lower-case letters, digits and hyphens")

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from impl.sources.frontmatter import FrontMatter, split_front_matter
+
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
@@ -200,6 +202,7 @@ class SourceTree:
         self.files: dict[str, SourceFile] = {file.path: file for file in listing.files}
         self.notes = tuple(listing.notes)
         self._texts: dict[str, str | None] = {}
+        self._matters: dict[str, FrontMatter] = {}
 
     def bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
         """The file's first `limit` bytes; empty where it cannot be read."""
@@ -211,6 +214,12 @@ class SourceTree:
             decoded = decode(_whole(self.bytes(path))) if path in self.files else None
             self._texts[path] = decoded[0].removeprefix("\ufeff") if decoded else None
         return self._texts[path]
+
+    def matter(self, path: str) -> FrontMatter:
+        """The front matter and body of a text file; an empty one where it is binary or not there."""
+        if path not in self._matters:
+            self._matters[path] = split_front_matter(self.text(path) or "")
+        return self._matters[path]
 
     def under(self, directory: str) -> Iterator[SourceFile]:
         """The files below `directory` ("." is the root)."""

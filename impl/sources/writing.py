@@ -13,7 +13,7 @@ _SECRETS = ("private_key", "secret_in_file")
 
 
 def write_checked(tree: SourceTree, draft: Draft, name: str, out: Path) -> Draft:
-    """Write the draft to `out`, absent or empty, and check it. Pages that hold a secret are withheld.
+    """Write the draft to `out`, absent or empty, and check it. Texts that hold a secret are withheld.
 
     Returns the draft as it was written. Raises Refusal, with nothing left at `out`, where the checks find
     problems all the same; FileExistsError or OSError where it cannot be written.
@@ -22,7 +22,7 @@ def write_checked(tree: SourceTree, draft: Draft, name: str, out: Path) -> Draft
 
     write_bundle(tree, draft, name, out)
     problems = check_bundle(out)
-    secret = {problem.path for problem in problems if problem.code in _SECRETS and problem.path.startswith("corpus/")}
+    secret = {problem.path for problem in problems if problem.code in _SECRETS and _dispensable(problem.path)}
     if secret:
         draft = _without(draft, secret)
         for path in secret:
@@ -35,12 +35,16 @@ def write_checked(tree: SourceTree, draft: Draft, name: str, out: Path) -> Draft
     return draft
 
 
+def _dispensable(path: str) -> bool:
+    """Whether a bundle is still what it was without this file: a page, or a text a skill refers to."""
+    return path.startswith("corpus/") or (path.endswith((".md", ".txt", ".rst")) and path.count("/") > 2)
+
+
 def _without(draft: Draft, paths: set[str]) -> Draft:
+    gone = [file for file in draft.files if file.path in paths]
     kept = tuple(file for file in draft.files if file.path not in paths)
-    losses = [
-        Loss(path.removeprefix("corpus/"), "left out", "it holds what looks like a secret") for path in sorted(paths)
-    ]
-    counts = {**draft.counts, "pages": draft.counts.get("pages", 0) - len(paths)}
+    losses = [Loss(file.source or file.path, "left out", "it holds what looks like a secret") for file in gone]
+    counts = {key: n - len(gone) if key in ("pages", "files") else n for key, n in draft.counts.items()}
     return replace(draft, files=kept, losses=(*losses, *draft.losses), counts=counts)
 
 

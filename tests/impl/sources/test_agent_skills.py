@@ -176,3 +176,19 @@ def test_a_root_skill_leaves_the_skills_below_it_out(write: Write, convert: Conv
     files = {"SKILL.md": skill("name: whole\ndescription: x"), "a.md": "x"}
     bundle = bundle_of(convert(write(files)))
     assert sorted(path.name for path in (bundle / "skills/whole").iterdir()) == ["SKILL.md", "a.md"]
+
+
+def test_a_link_to_a_skill_that_comes_along_is_no_loss(write: Write, convert: Convert) -> None:
+    linking = skill("name: a\ndescription: x", "See [b](../b/more.md) and [c](../../c.md).\n")
+    root = write({"skills/a/SKILL.md": linking, "skills/b/SKILL.md": skill("name: b\ndescription: x")})
+    assert "../b/more.md" in changes(convert(root, choice=["a"]))
+    both = changes(convert(root, choice=["a", "b"]))
+    assert "../b/more.md" not in both
+    assert "../../c.md" in both
+
+
+def test_a_reference_with_a_private_key_is_left_out(write: Write, convert: Convert) -> None:
+    key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKCAQEA" * 8 + "\n-----END RSA PRIVATE KEY-----\n"
+    result = convert(write({"a/SKILL.md": skill("name: a\ndescription: x"), "a/references/keys.md": key}))
+    bundle_of(result)
+    assert (result.losses[0].path, result.counts["files"]) == ("a/references/keys.md", 1)

@@ -67,7 +67,13 @@ def test_a_repository_that_is_one_skill_is_named_by_its_front_matter(write: Writ
 
 def test_two_skills_of_one_name_get_ids_of_their_own(write: Write) -> None:
     files = {f"plugins/{p}/skills/lint/SKILL.md": SKILL.format("lint") for p in ("go", "rust")}
-    assert len({c.id for c in survey(write(files)).candidates("agent_skills")}) == 2
+    assert [c.id for c in survey(write(files)).candidates("agent_skills")] == ["lint", "rust-lint"]
+
+
+def test_copies_of_a_subagent_count_once_and_others_of_its_name_get_ids_of_their_own(write: Write) -> None:
+    files = {f"plugins/{p}/agents/lint.md": AGENT.format("lint") for p in ("a", "b", "c")}
+    files["plugins/c/agents/lint.md"] += "Differently.\n"
+    assert [c.id for c in survey(write(files)).candidates("subagents")] == ["lint", "c-lint"]
 
 
 @pytest.mark.parametrize("own", [{"src/thing/core.py": "x = 1\n"}, {"docs/use.md": "# Use\n\nUse it like this.\n"}])
