@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
-from core import Block, Message, ModelProvider, ModelRequest, StreamItem, Text, ToolSpec, TurnEnd
+from core import Block, Message, ModelProvider, ModelRequest, ProviderError, StreamItem, Text, ToolSpec, TurnEnd
+
+#: The key that tests set, to see that it shows nowhere.
+KEY = "sk-test-0123456789"
 
 TOOL = ToolSpec("look", "Look at something.", {"type": "object", "properties": {"at": {"type": "string"}}})
 
@@ -42,3 +45,20 @@ async def end_of(provider: ModelProvider, request: ModelRequest | None = None) -
     ends = [item for item in items if isinstance(item, TurnEnd)]
     assert ends == items[-1:], items
     return ends[0]
+
+
+async def error_of(provider: ModelProvider, request: ModelRequest | None = None) -> ProviderError:
+    """The error that one turn must end in."""
+    try:
+        items = await collect(provider, request)
+    except ProviderError as error:
+        return error
+    raise AssertionError(f"no error, but {items}")
+
+
+async def outcome(provider: ModelProvider) -> object:
+    """The blocks of one turn, or the detail of its error."""
+    try:
+        return (await end_of(provider)).blocks
+    except ProviderError as error:
+        return error.detail

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-from collections.abc import Callable, Iterator
-from contextlib import aclosing
+from collections.abc import Callable
 from decimal import Decimal
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -28,32 +26,14 @@ from core import (
 )
 from impl.providers import _http
 from impl.providers.anthropic import AnthropicProvider
-from tests.harness.asking import TOOL, asking, assistant, collect, end_of, user
-from tests.harness.servers import HOLD, FakeServer, Piece, Reply, anthropic_events, anthropic_stream, sse
-
-KEY = "sk-ant-test-0123456789"
+from tests.harness.asking import KEY, TOOL, asking, assistant, collect, end_of, error_of, user
+from tests.harness.servers import HOLD, FakeServer, anthropic_events, anthropic_stream, sse
 
 Serve = Callable[..., FakeServer]
 
 
-@pytest.fixture
-def serve(start: Serve, monkeypatch: pytest.MonkeyPatch) -> Serve:
-    """Start a server and point the provider at it."""
-
-    def point(*script: Any) -> FakeServer:
-        server = start(*script)
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
-        return server
-
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.delenv("ANTHROPIC_AUTH_TOKEN", raising=False)
-    return point
-
-
 async def fails(request: ModelRequest | None = None) -> ProviderError:
-    with pytest.raises(ProviderError) as caught:
-        await collect(AnthropicProvider(), request)
-    return caught.value
+    return await error_of(AnthropicProvider(), request)
 
 
 async def ask(request: ModelRequest | None = None) -> TurnEnd:
@@ -67,8 +47,8 @@ def events(*blocks: Any, **options: Any) -> list[dict[str, Any]]:
 # --- the ordinary --------------------------------------------------------------------------------------
 
 
-async def test_a_turn_streams_and_then_stands_whole(serve: Serve) -> None:
-    serve(
+async def test_a_turn_streams_and_then_stands_whole(serve_claude: Serve) -> None:
+    serve_claude(
         anthropic_stream(
             {"thinking": "hmm", "signature": "S"}, "Héllo 🎉", {"tool": "look", "input": {"at": "x"}}, stop="tool_use"
         )
@@ -92,8 +72,8 @@ async def test_a_turn_streams_and_then_stands_whole(serve: Serve) -> None:
     )
 
 
-async def test_it_always_streams_and_sends_what_it_was_asked(serve: Serve) -> None:
-    server = serve(anthropic_stream("ok"))
+async def test_it_always_streams_and_sends_what_it_was_asked(serve_claude: Serve) -> None:
+    server = serve_claude(anthropic_stream("ok"))
     await ask(asking("Hello", tools=[TOOL], model="claude-haiku-5-5", max_output_tokens=99, effort="high"))
     sent = server.requests[0]
     assert sent.path == "/v1/messages"
@@ -106,8 +86,8 @@ async def test_it_always_streams_and_sends_what_it_was_asked(serve: Serve) -> No
     assert sent.json["tools"][0]["input_schema"] == TOOL.input_schema
 
 
-async def test_requests_share_a_connection_within_an_event_loop(serve: Serve) -> None:
-    server = serve(anthropic_stream("ok"))
+async def test_requests_share_a_connection_within_an_event_loop(serve_claude: Serve) -> None:
+    server = serve_claude(anthropic_stream("ok"))
     provider = AnthropicProvider()
     for _ in range(3):
         await end_of(provider)
@@ -115,17 +95,17 @@ async def test_requests_share_a_connection_within_an_event_loop(serve: Serve) ->
     await provider.aclose()
 
 
-async def test_an_auth_token_does_instead_of_a_key(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_auth_token_does_instead_of_a_key(serve_claude: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token-1")
-    server = serve(anthropic_stream("ok"))
+    server = serve_claude(anthropic_stream("ok"))
     await ask()
     assert server.requests[0].headers["authorization"] == "Bearer token-1"
 
 
-async def test_without_a_key_nothing_is_asked(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_key_nothing_is_asked(serve_claude: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY")
-    server = serve(anthropic_stream("ok"))
+    server = serve_claude(anthropic_stream("ok"))
     error = await fails()
     assert (error.detail, error.transient, server.requests) == ("auth", False, [])
     assert "ANTHROPIC_API_KEY" in error.message
@@ -134,221 +114,16 @@ async def test_without_a_key_nothing_is_asked(serve: Serve, monkeypatch: pytest.
     assert (await AnthropicProvider().preflight()).state == "no key"
 
 
-async def test_a_key_with_stray_characters_is_told_apart(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = serve(anthropic_stream("ok"))
+async def test_a_key_with_stray_characters_is_told_apart(serve_claude: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = serve_claude(anthropic_stream("ok"))
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-“quoted”")
     assert ((await fails()).detail, server.requests) == ("auth", [])
 
 
-async def test_preflight_asks_nobody(serve: Serve) -> None:
-    server = serve(anthropic_stream("ok"))
+async def test_preflight_asks_nobody(serve_claude: Serve) -> None:
+    server = serve_claude(anthropic_stream("ok"))
     assert (await AnthropicProvider().preflight()).state == "ready"
     assert server.requests == []
-
-
-# --- broken streams ------------------------------------------------------------------------------------
-
-
-async def test_an_error_event_in_mid_stream_is_typed(serve: Serve) -> None:
-    told = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-    serve(sse(*events("half")[:3], told, named=True))
-    error = await fails()
-    assert (error.detail, error.transient) == ("overloaded", True)
-    assert "Overloaded" in error.message
-    assert error.usage == Usage(input_tokens=12, output_tokens=1)
-
-
-async def test_the_end_without_message_stop_is_incomplete(serve: Serve) -> None:
-    serve(sse(*events("Hello")[:-1], named=True))
-    error = await fails()
-    assert (error.detail, error.transient) == ("incomplete", True)
-
-
-async def test_an_error_frame_without_an_event_name_is_an_error(serve: Serve) -> None:
-    serve(sse({"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}))
-    assert (await fails()).detail == "rate_limit"
-
-
-@pytest.mark.parametrize("framing", ["chunked", "length", "close"])
-@pytest.mark.parametrize("body", [b"", b"<html><h1>Welcome</h1></html>", b'{"hello": 1}', b"data: junk\n\n"])
-async def test_an_answer_that_is_no_stream_is_a_protocol_error(serve: Serve, body: bytes, framing: Any) -> None:
-    serve(Reply(body, framing=framing))
-    error = await fails()
-    assert (error.detail, error.transient) == ("protocol", False)
-    assert "ANTHROPIC_BASE_URL" in error.hint
-
-
-async def test_an_error_in_plain_json_with_status_200_is_typed(serve: Serve) -> None:
-    serve(b'{"type":"error","error":{"type":"overloaded_error","message":"busy"}}')
-    assert (await fails()).detail == "overloaded"
-
-
-SHORT = sse(
-    {"type": "message_start", "message": {}},
-    {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "t", "name": "look"}},
-    {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": '{"at": "é"}'}},
-    {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
-    {"type": "message_stop"},
-)
-
-
-@pytest.mark.parametrize(("reset", "step"), [(False, 1), (True, 13)])
-async def test_a_cut_at_any_byte_is_incomplete_and_never_a_wrong_turn(serve: Serve, reset: bool, step: int) -> None:
-    cuts = range(0, len(SHORT) + 1, step)
-    serve(*(Reply(SHORT[:n], cut=True, reset=reset) for n in cuts))
-    provider = AnthropicProvider()
-    whole = len(SHORT.rstrip())  # all but the closing blank line
-    assert [await outcome(provider) for _ in cuts] == [
-        ("incomplete" if n < whole else (ToolCall("t", "look", {"at": "é"}),)) for n in cuts
-    ]
-
-
-async def outcome(provider: AnthropicProvider) -> object:
-    try:
-        return (await end_of(provider)).blocks
-    except ProviderError as error:
-        return error.detail
-
-
-async def test_bytes_may_come_in_any_pieces(serve: Serve) -> None:
-    stream = anthropic_stream("日本 🎉", {"tool": "look", "input": {"at": "é"}}, stop="tool_use")
-    serve([stream[i : i + 1] for i in range(len(stream))], list(_slow(stream)))
-    one, two = await ask(), await ask()
-    assert one == two
-    assert one.blocks[0] == Text("日本 🎉")
-
-
-def _slow(stream: bytes) -> Iterator[Piece]:
-    for start in range(0, len(stream), 200):
-        yield stream[start : start + 200]
-        yield 0.005
-
-
-async def test_a_line_of_two_megabytes_is_read(serve: Serve) -> None:
-    text = "long words " * 200_000
-    serve(anthropic_stream(text))
-    assert (await ask()).blocks == (Text(text),)
-
-
-async def test_lone_surrogates_are_neutralised_and_cut_pairs_joined(serve: Serve) -> None:
-    raw = b"".join(
-        b"data: " + json.dumps(event).replace("HIGH", "\\ud83c").replace("LOW", "\\udf89").encode() + b"\n\n"
-        for event in [
-            *events("")[:2],
-            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a HIGH"}},
-            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "LOW b HIGH c"}},
-            *events("")[-2:],
-        ]
-    )
-    serve(raw)
-    assert (await ask()).blocks == (Text("a 🎉 b \ufffd c"),)
-
-
-async def test_silence_is_a_timeout(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARTIFICER_PROVIDER_TIMEOUT", "0.2")
-    server = serve([sse(*events("half")[:3], named=True), HOLD])
-    error = await fails()
-    assert (error.detail, error.transient) == ("timeout", True)
-    await _hung_up(server)
-
-
-async def test_a_server_that_never_answers_is_a_timeout(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARTIFICER_PROVIDER_TIMEOUT", "0.2")
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        assert (await fails()).detail == "timeout"
-
-
-async def test_cancelling_hangs_up(serve: Serve) -> None:
-    server = serve([sse(*events("Hello there")[:3], named=True), HOLD])
-    first = asyncio.Event()
-
-    async def consume() -> None:
-        async with aclosing(cast("Any", AnthropicProvider().stream(asking()))) as stream:
-            async for _ in stream:
-                first.set()
-
-    task = asyncio.create_task(consume())
-    await first.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await _hung_up(server)
-
-
-async def test_closing_the_stream_hangs_up(serve: Serve) -> None:
-    server = serve([sse(*events("Hello there")[:3], named=True), HOLD])
-    stream = cast("Any", AnthropicProvider().stream(asking()))
-    assert await anext(stream) == TextDelta("Hello")
-    await stream.aclose()
-    await _hung_up(server)
-
-
-async def _hung_up(server: FakeServer) -> None:
-    assert await asyncio.to_thread(server.requests[0].gone.wait, 5)
-
-
-# --- refused requests ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("status", "kind", "detail", "transient"),
-    [
-        (400, "invalid_request_error", "bad_request", False),
-        (401, "authentication_error", "auth", False),
-        (402, "billing_error", "quota", False),
-        (403, "permission_error", "auth", False),
-        (404, "not_found_error", "not_found", False),
-        (413, "request_too_large", "context", False),
-        (429, "rate_limit_error", "rate_limit", True),
-        (500, "api_error", "server", True),
-        (503, "overloaded_error", "overloaded", True),
-        (529, "overloaded_error", "overloaded", True),
-    ],
-)
-async def test_a_refused_request_is_typed_and_asked_once(
-    serve: Serve, status: int, kind: str, detail: str, transient: bool
-) -> None:
-    told = {"type": "error", "error": {"type": kind, "message": f"because of {KEY}"}}
-    server = serve(Reply(json.dumps(told).encode(), status, {"retry-after": "7"}, "length"))
-    error = await fails()
-    assert (error.detail, error.transient) == (detail, transient)
-    assert error.retry_after == (7.0 if transient else None)
-    assert "because of [key]" in error.message
-    assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize("body", [b"", b"<html><body>Bad Gateway</body></html>"])
-async def test_a_gateways_error_page_is_told_by_its_status(serve: Serve, body: bytes) -> None:
-    serve(Reply(body, 502, {"content-type": "text/html"}, "length"))
-    assert (await fails()).detail == "overloaded"
-
-
-async def test_nobody_listening_is_a_network_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://127.0.0.1:{port}")
-    error = await fails()
-    assert (error.detail, error.transient) == ("network", True)
-    assert f"127.0.0.1:{port}" in error.message
-
-
-async def test_a_name_that_does_not_resolve_is_a_network_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://no-such-host.invalid")
-    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    assert (await fails()).detail == "network"
-
-
-@pytest.mark.parametrize("url", ["no-scheme", "http://[", "ftp://127.0.0.1"])
-async def test_an_address_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
-    error = await fails()
-    assert (error.detail, error.transient) == ("bad_request", False)
 
 
 # --- odd but whole turns -------------------------------------------------------------------------------
@@ -365,17 +140,17 @@ def tool_events(*partial: str, stop: str = "tool_use") -> bytes:
 
 
 @pytest.mark.parametrize("partial", [(), ("",), ("", "")])
-async def test_no_arguments_are_an_empty_object(serve: Serve, partial: tuple[str, ...]) -> None:
-    serve(tool_events(*partial))
+async def test_no_arguments_are_an_empty_object(serve_claude: Serve, partial: tuple[str, ...]) -> None:
+    serve_claude(tool_events(*partial))
     assert (await ask()).blocks == (ToolCall("t1", "look", {}),)
 
 
 @pytest.mark.parametrize("stop", ["max_tokens", "model_context_window_exceeded"])
 @pytest.mark.parametrize("partial", [('{"at": "/et',), ()])
 async def test_a_call_cut_at_a_limit_is_kept_raw_and_cannot_run(
-    serve: Serve, stop: str, partial: tuple[str, ...]
+    serve_claude: Serve, stop: str, partial: tuple[str, ...]
 ) -> None:
-    serve(tool_events(*partial, stop=stop))
+    serve_claude(tool_events(*partial, stop=stop))
     end = await ask()
     call = end.blocks[0]
     assert isinstance(call, ToolCall)
@@ -385,17 +160,17 @@ async def test_a_call_cut_at_a_limit_is_kept_raw_and_cannot_run(
 
 
 @pytest.mark.parametrize("raw", ['{"at": }', "[1]", '"text"', "null", '{"at": NaN}', '{"at": 1e999}', "[" * 100_000])
-async def test_arguments_that_are_no_object_are_a_problem_the_model_can_read(serve: Serve, raw: str) -> None:
-    serve(tool_events(raw))
+async def test_arguments_that_are_no_object_are_a_problem_the_model_can_read(serve_claude: Serve, raw: str) -> None:
+    serve_claude(tool_events(raw))
     call = (await ask()).blocks[0]
     assert isinstance(call, ToolCall)
     assert (call.args, call.raw) == (None, raw)
     assert call.problem
 
 
-async def test_sparse_indexes_deltas_before_their_start_and_no_usage_are_survived(serve: Serve) -> None:
+async def test_sparse_indexes_deltas_before_their_start_and_no_usage_are_survived(serve_claude: Serve) -> None:
     text = {"type": "text_delta", "text": "early"}
-    serve(
+    serve_claude(
         sse(
             {"type": "message_start", "message": {"model": "claude-x"}},
             {"type": "content_block_delta", "index": 4, "delta": text},
@@ -410,54 +185,54 @@ async def test_sparse_indexes_deltas_before_their_start_and_no_usage_are_survive
     assert (end.usage, end.usd, end.model) == (None, None, "claude-x")
 
 
-async def test_unknown_events_are_passed_over_and_unknown_blocks_kept(serve: Serve) -> None:
+async def test_unknown_events_are_passed_over_and_unknown_blocks_kept(serve_claude: Serve) -> None:
     odd = {"type": "hologram", "depth": 3}
-    server = serve(sse({"type": "ping"}, {"type": "weather"}, *events(odd, "hi"), named=True))
+    server = serve_claude(sse({"type": "ping"}, {"type": "weather"}, *events(odd, "hi"), named=True))
     end = await ask()
     assert end.blocks == (Opaque("anthropic", odd), Text("hi"))
     await ask(asking("x", assistant(*end.blocks), "y"))
     assert server.requests[1].json["messages"][1]["content"][0] == odd
 
 
-async def test_a_server_tools_input_is_assembled(serve: Serve) -> None:
+async def test_a_server_tools_input_is_assembled(serve_claude: Serve) -> None:
     use = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
     made = events(use)
     delta = {"type": "input_json_delta", "partial_json": '{"query": "x"}'}
     made.insert(2, {"type": "content_block_delta", "index": 0, "delta": delta})
-    serve(sse(*made, named=True))
+    serve_claude(sse(*made, named=True))
     assert (await ask()).blocks == (Opaque("anthropic", {**use, "input": {"query": "x"}}),)
 
 
-async def test_a_later_signature_replaces_an_earlier_one(serve: Serve) -> None:
+async def test_a_later_signature_replaces_an_earlier_one(serve_claude: Serve) -> None:
     made = events({"thinking": "hm", "signature": "first"})
     delta = {"type": "signature_delta", "signature": "second"}
     made.insert(-3, {"type": "content_block_delta", "index": 0, "delta": delta})
-    serve(sse(*made, named=True))
+    serve_claude(sse(*made, named=True))
     block = (await ask()).blocks[0]
     assert isinstance(block, Thinking)
     assert block.data["signature"] == "second"
 
 
-async def test_usage_is_cumulative_and_what_is_absent_is_not_zero(serve: Serve) -> None:
+async def test_usage_is_cumulative_and_what_is_absent_is_not_zero(serve_claude: Serve) -> None:
     made = events("x", usage={"cache_read_input_tokens": 100, "cache_creation_input_tokens": 20})
     made.insert(-1, {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 9, "input_tokens": None}})
     made.insert(-1, {"type": "message_delta", "delta": {}})
-    serve(sse(*made, named=True))
+    serve_claude(sse(*made, named=True))
     end = await ask()
     assert end.usage == Usage(input_tokens=132, output_tokens=9, cached_tokens=100, cache_write_tokens=20)
     assert end.finish == "stop"
 
 
-async def test_thinking_cut_at_the_limit_is_not_sent_back(serve: Serve) -> None:
+async def test_thinking_cut_at_the_limit_is_not_sent_back(serve_claude: Serve) -> None:
     made = events({"thinking": "hm", "signature": ""}, "half", stop="max_tokens")
-    server = serve(sse(*made, named=True))
+    server = serve_claude(sse(*made, named=True))
     end = await ask()
     await ask(asking("x", assistant(*end.blocks), "go on"))
     assert [b["type"] for b in server.requests[1].json["messages"][1]["content"]] == ["text"]
 
 
-async def test_after_a_switch_of_models_thinking_stays_behind(serve: Serve) -> None:
-    server = serve(anthropic_stream({"thinking": "hm", "signature": "S"}, "hi"))
+async def test_after_a_switch_of_models_thinking_stays_behind(serve_claude: Serve) -> None:
+    server = serve_claude(anthropic_stream({"thinking": "hm", "signature": "S"}, "hi"))
     end = await ask(asking("x", model="claude-opus-5-5"))
     for model in ("claude-opus-5-5", "claude-haiku-5-5"):
         await ask(asking("x", assistant(*end.blocks), "y", model=model))
@@ -466,24 +241,24 @@ async def test_after_a_switch_of_models_thinking_stays_behind(serve: Serve) -> N
     assert other == same[1:]
 
 
-async def test_blank_text_is_not_sent_back(serve: Serve) -> None:
-    server = serve(anthropic_stream("", "\n", "hi"))
+async def test_blank_text_is_not_sent_back(serve_claude: Serve) -> None:
+    server = serve_claude(anthropic_stream("", "\n", "hi"))
     end = await ask()
     await ask(asking("x", assistant(*end.blocks), "y"))
     assert server.requests[1].json["messages"][1]["content"] == [{"type": "text", "text": "hi"}]
 
 
-async def test_an_interrupted_call_is_sent_with_a_result(serve: Serve) -> None:
-    server = serve(anthropic_stream("ok"))
+async def test_an_interrupted_call_is_sent_with_a_result(serve_claude: Serve) -> None:
+    server = serve_claude(anthropic_stream("ok"))
     await ask(asking("x", assistant(ToolCall("t1", "look", {}), "after"), "stop that"))
     _, answer, results = server.requests[0].json["messages"]
     assert [b["type"] for b in answer["content"]] == ["text", "tool_use"]
     assert [b["type"] for b in results["content"]] == ["tool_result", "text"]
 
 
-async def test_a_pause_is_told_and_resent_as_it_was(serve: Serve) -> None:
+async def test_a_pause_is_told_and_resent_as_it_was(serve_claude: Serve) -> None:
     use = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "x"}}
-    server = serve(anthropic_stream("looking", use, stop="pause_turn"))
+    server = serve_claude(anthropic_stream("looking", use, stop="pause_turn"))
     end = await ask()
     assert end.finish == "pause"
     await ask(asking("x", assistant(*end.blocks)))
@@ -491,10 +266,10 @@ async def test_a_pause_is_told_and_resent_as_it_was(serve: Serve) -> None:
     assert sent[-1] == {"role": "assistant", "content": [{"type": "text", "text": "looking"}, use]}
 
 
-async def test_a_refusal_is_typed_and_its_calls_cannot_run(serve: Serve) -> None:
+async def test_a_refusal_is_typed_and_its_calls_cannot_run(serve_claude: Serve) -> None:
     made = events("I cannot", {"tool": "look", "input": {}}, stop="refusal")
     made[-2]["delta"]["stop_details"] = {"type": "refusal", "category": "bio", "explanation": "Not that."}
-    serve(sse(*made, named=True))
+    serve_claude(sse(*made, named=True))
     end = await ask()
     assert (end.finish, end.notice) == ("refusal", "Not that.")
     call = end.blocks[1]
@@ -502,36 +277,38 @@ async def test_a_refusal_is_typed_and_its_calls_cannot_run(serve: Serve) -> None
     assert (call.args, bool(call.problem)) == (None, True)
 
 
-async def test_a_text_cut_at_the_limit_is_continued_by_the_user(serve: Serve) -> None:
-    server = serve(anthropic_stream("half", stop="max_tokens"))
+async def test_a_text_cut_at_the_limit_is_continued_by_the_user(serve_claude: Serve) -> None:
+    server = serve_claude(anthropic_stream("half", stop="max_tokens"))
     end = await ask()
     assert (end.finish, end.blocks) == ("length", (Text("half"),))
     await ask(asking("x", assistant("half")))
     assert server.requests[1].json["messages"][-1]["content"][0]["text"] == "Continue."
 
 
-async def test_calls_decide_over_the_stop_reason(serve: Serve) -> None:
-    serve(anthropic_stream({"tool": "look", "input": {}}, stop="end_turn"), anthropic_stream("hi", stop="tool_use"))
+async def test_calls_decide_over_the_stop_reason(serve_claude: Serve) -> None:
+    serve_claude(
+        anthropic_stream({"tool": "look", "input": {}}, stop="end_turn"), anthropic_stream("hi", stop="tool_use")
+    )
     assert (await ask()).finish == "tool_calls"
     assert (await ask()).finish == "stop"
 
 
-async def test_an_unknown_stop_reason_is_noted(serve: Serve) -> None:
-    serve(anthropic_stream("hi", stop="solar_flare"))
+async def test_an_unknown_stop_reason_is_noted(serve_claude: Serve) -> None:
+    serve_claude(anthropic_stream("hi", stop="solar_flare"))
     end = await ask()
     assert end.finish == "stop"
     assert "solar_flare" in (end.notice or "")
 
 
-async def test_an_id_used_before_is_replaced(serve: Serve) -> None:
-    serve(anthropic_stream({"tool": "look", "input": {}, "id": "t"}, {"tool": "look", "input": {}, "id": "t"}))
+async def test_an_id_used_before_is_replaced(serve_claude: Serve) -> None:
+    serve_claude(anthropic_stream({"tool": "look", "input": {}, "id": "t"}, {"tool": "look", "input": {}, "id": "t"}))
     end = await ask(asking("x", assistant(ToolCall("t", "look", {}))))
     ids = [b.id for b in end.blocks if isinstance(b, ToolCall)]
     assert len({*ids, "t"}) == 3
 
 
-async def test_markers_aside_requests_begin_with_the_bytes_of_the_one_before(serve: Serve) -> None:
-    server = serve(anthropic_stream("ok"))
+async def test_markers_aside_requests_begin_with_the_bytes_of_the_one_before(serve_claude: Serve) -> None:
+    server = serve_claude(anthropic_stream("ok"))
     history = [user("one"), assistant("two"), user("three"), assistant("four"), user("five")]
     for n in (1, 3, 5):
         await ask(asking(*history[:n], tools=[TOOL]))
@@ -548,10 +325,10 @@ def _unmarked(value: Any) -> Any:
     return [_unmarked(item) for item in value] if isinstance(value, list) else value
 
 
-async def test_a_server_that_keeps_the_stream_open_after_the_end_holds_nobody_up(serve: Serve) -> None:
-    server = serve([anthropic_stream("hi"), HOLD])
+async def test_a_server_that_keeps_the_stream_open_after_the_end_holds_nobody_up(serve_claude: Serve) -> None:
+    server = serve_claude([anthropic_stream("hi"), HOLD])
     assert (await ask()).blocks == (Text("hi"),)
-    await _hung_up(server)
+    assert await asyncio.to_thread(server.requests[0].gone.wait, 5)
 
 
 def test_the_idle_limit_is_generous() -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import socket
-from collections.abc import Callable, Iterator
-from contextlib import aclosing
+from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -26,32 +23,14 @@ from core import (
 )
 from impl.providers import openai_compatible
 from impl.providers.openai_compatible import OpenAICompatibleProvider
-from tests.harness.asking import TOOL, asking, assistant, collect, end_of
-from tests.harness.servers import HOLD, FakeServer, Piece, Reply, openai_stream, sse
-
-KEY = "sk-test-0123456789"
+from tests.harness.asking import KEY, TOOL, asking, assistant, collect, end_of, error_of
+from tests.harness.servers import FakeServer, Reply, openai_stream, sse
 
 Serve = Callable[..., FakeServer]
 
 
-@pytest.fixture
-def serve(start: Serve, monkeypatch: pytest.MonkeyPatch) -> Serve:
-    """Start a server and point the provider at it."""
-
-    def point(*script: Any) -> FakeServer:
-        server = start(*script)
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url + "/v1")
-        return server
-
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.delenv("ARTIFICER_OPENAI_PROFILE", raising=False)
-    return point
-
-
 async def fails(request: ModelRequest | None = None) -> ProviderError:
-    with pytest.raises(ProviderError) as caught:
-        await collect(OpenAICompatibleProvider(), request)
-    return caught.value
+    return await error_of(OpenAICompatibleProvider(), request)
 
 
 async def ask(request: ModelRequest | None = None) -> TurnEnd:
@@ -72,9 +51,9 @@ def tool(*, arguments: Any = None, **fields: Any) -> dict[str, Any]:
     return delta(tool_calls=[{**fields, "function": function}])
 
 
-async def calls_of(serve: Serve, *chunks: Any, reason: str | None = "tool_calls") -> list[tuple[str, Any]]:
+async def calls_of(serve_chat: Serve, *chunks: Any, reason: str | None = "tool_calls") -> list[tuple[str, Any]]:
     """(name, arguments) of the calls in a stream of these chunks."""
-    serve(sse(*chunks, finish(reason), "[DONE]"))
+    serve_chat(sse(*chunks, finish(reason), "[DONE]"))
     end = await ask()
     calls = [block for block in end.blocks if isinstance(block, ToolCall)]
     assert len({call.id for call in calls} - {""}) == len(calls)
@@ -85,8 +64,8 @@ async def calls_of(serve: Serve, *chunks: Any, reason: str | None = "tool_calls"
 # --- the ordinary --------------------------------------------------------------------------------------
 
 
-async def test_a_turn_streams_and_then_stands_whole(serve: Serve) -> None:
-    serve(openai_stream({"reasoning_content": "hmm"}, "Héllo 🎉", {"tool": "look", "input": {"at": "x"}}))
+async def test_a_turn_streams_and_then_stands_whole(serve_chat: Serve) -> None:
+    serve_chat(openai_stream({"reasoning_content": "hmm"}, "Héllo 🎉", {"tool": "look", "input": {"at": "x"}}))
     items = await collect(OpenAICompatibleProvider(), asking(model="m"))
     assert "".join(i.text for i in items if isinstance(i, ThinkingDelta)) == "hmm"
     assert "".join(i.text for i in items if isinstance(i, TextDelta)) == "Héllo 🎉"
@@ -104,8 +83,8 @@ async def test_a_turn_streams_and_then_stands_whole(serve: Serve) -> None:
     )
 
 
-async def test_it_sends_what_it_was_asked(serve: Serve) -> None:
-    server = serve(openai_stream("ok"))
+async def test_it_sends_what_it_was_asked(serve_chat: Serve) -> None:
+    server = serve_chat(openai_stream("ok"))
     await ask(asking("Hello", tools=[TOOL], model="m", max_output_tokens=99, effort="high"))
     sent = server.requests[0]
     assert sent.path == "/v1/chat/completions"
@@ -126,8 +105,8 @@ async def test_it_sends_what_it_was_asked(serve: Serve) -> None:
     }
 
 
-async def test_requests_share_a_connection_within_an_event_loop(serve: Serve) -> None:
-    server = serve(openai_stream("ok"))
+async def test_requests_share_a_connection_within_an_event_loop(serve_chat: Serve) -> None:
+    server = serve_chat(openai_stream("ok"))
     provider = OpenAICompatibleProvider()
     for _ in range(3):
         await end_of(provider)
@@ -135,9 +114,11 @@ async def test_requests_share_a_connection_within_an_event_loop(serve: Serve) ->
     await provider.aclose()
 
 
-async def test_a_server_of_ones_own_needs_no_key_and_gets_none(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_of_ones_own_needs_no_key_and_gets_none(
+    serve_chat: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    server = serve(openai_stream("ok"))
+    server = serve_chat(openai_stream("ok"))
     await ask()
     assert "authorization" not in server.requests[0].headers
     assert (await OpenAICompatibleProvider().preflight()).state == "ready"
@@ -165,53 +146,53 @@ async def test_a_price_is_that_of_the_service_asked() -> None:
 # --- tool calls ----------------------------------------------------------------------------------------
 
 
-async def test_without_an_index_the_id_names_the_call_then_the_position(serve: Serve) -> None:
+async def test_without_an_index_the_id_names_the_call_then_the_position(serve_chat: Serve) -> None:
     assert await calls_of(
-        serve,
+        serve_chat,
         delta(tool_calls=[{"id": "a", "function": {"name": "f"}}, {"id": "b", "function": {"name": "g"}}]),
         tool(id="b", arguments='{"x":'),
         tool(id="a", arguments='{"y":1}'),
         tool(id="b", arguments="2}"),
     ) == [("f", {"y": 1}), ("g", {"x": 2})]
     assert await calls_of(
-        serve,
+        serve_chat,
         delta(tool_calls=[{"function": {"name": "f"}}, {"function": {"name": "g"}}]),
         delta(tool_calls=[{"function": {"arguments": '{"y":1}'}}, {"function": {"arguments": '{"x":2}'}}]),
     ) == [("f", {"y": 1}), ("g", {"x": 2})]
 
 
-async def test_whole_calls_one_a_chunk_without_index_or_id_are_separate(serve: Serve) -> None:
+async def test_whole_calls_one_a_chunk_without_index_or_id_are_separate(serve_chat: Serve) -> None:
     chunks = [tool(name="f", arguments=f'{{"n":{n}}}') for n in range(3)]
-    assert await calls_of(serve, *chunks) == [("f", {"n": 0}), ("f", {"n": 1}), ("f", {"n": 2})]
+    assert await calls_of(serve_chat, *chunks) == [("f", {"n": 0}), ("f", {"n": 1}), ("f", {"n": 2})]
 
 
-async def test_at_one_index_a_new_id_is_a_new_call(serve: Serve) -> None:
+async def test_at_one_index_a_new_id_is_a_new_call(serve_chat: Serve) -> None:
     assert await calls_of(
-        serve,
+        serve_chat,
         tool(index=0, id="a", name="f", arguments='{"n":1}'),
         tool(index=0, id="b", name="f", arguments='{"n"'),
         tool(index=0, arguments=":2}"),
     ) == [("f", {"n": 1}), ("f", {"n": 2})]
 
 
-async def test_calls_without_an_id_get_one_of_their_own(serve: Serve) -> None:
+async def test_calls_without_an_id_get_one_of_their_own(serve_chat: Serve) -> None:
     assert await calls_of(
-        serve,
+        serve_chat,
         tool(index=0, name="f", arguments='{"n":'),
         tool(index=1, name="g", arguments="{}"),
         tool(index=0, arguments="1}"),
     ) == [("f", {"n": 1}), ("g", {})]
 
 
-async def test_an_id_may_come_with_the_first_delta_alone_or_with_every_one(serve: Serve) -> None:
+async def test_an_id_may_come_with_the_first_delta_alone_or_with_every_one(serve_chat: Serve) -> None:
     for later in ({}, {"id": "a"}, {"id": ""}, {"id": None}):
         pieces = [tool(index=0, arguments=piece, **later) for piece in ('{"n"', ":1}")]
-        assert await calls_of(serve, tool(index=0, id="a", name="f"), *pieces) == [("f", {"n": 1})]
+        assert await calls_of(serve_chat, tool(index=0, id="a", name="f"), *pieces) == [("f", {"n": 1})]
 
 
-async def test_a_known_id_wins_over_the_index(serve: Serve) -> None:
+async def test_a_known_id_wins_over_the_index(serve_chat: Serve) -> None:
     assert await calls_of(
-        serve,
+        serve_chat,
         tool(index=0, id="a", name="f", arguments="{}"),
         tool(index=0, id="b", name="g", arguments='{"n"'),
         tool(index=1, id="b", arguments=":1"),
@@ -219,65 +200,65 @@ async def test_a_known_id_wins_over_the_index(serve: Serve) -> None:
     ) == [("f", {}), ("g", {"n": 1})]
 
 
-async def test_a_tail_at_another_index_without_an_id_completes_the_call_before(serve: Serve) -> None:
-    assert await calls_of(serve, tool(index=0, id="a", name="f", arguments='{"n"'), tool(index=1, arguments=":1}")) == [
-        ("f", {"n": 1})
-    ]
-
-
-async def test_arguments_before_the_name_are_kept(serve: Serve) -> None:
+async def test_a_tail_at_another_index_without_an_id_completes_the_call_before(serve_chat: Serve) -> None:
     assert await calls_of(
-        serve, tool(index=0, arguments='{"n"'), tool(index=0, id="a", name="f"), tool(index=0, arguments=":1}")
+        serve_chat, tool(index=0, id="a", name="f", arguments='{"n"'), tool(index=1, arguments=":1}")
     ) == [("f", {"n": 1})]
 
 
-async def test_a_name_repeated_with_every_delta_is_not_joined(serve: Serve) -> None:
+async def test_arguments_before_the_name_are_kept(serve_chat: Serve) -> None:
+    assert await calls_of(
+        serve_chat, tool(index=0, arguments='{"n"'), tool(index=0, id="a", name="f"), tool(index=0, arguments=":1}")
+    ) == [("f", {"n": 1})]
+
+
+async def test_a_name_repeated_with_every_delta_is_not_joined(serve_chat: Serve) -> None:
     pieces = ('{"n"', ":", "1}")
     for extra in ({"id": "a", "index": 0}, {"index": 0}, {}):
-        assert await calls_of(serve, *(tool(name="f", arguments=p, **extra) for p in pieces)) == [("f", {"n": 1})]
+        assert await calls_of(serve_chat, *(tool(name="f", arguments=p, **extra) for p in pieces)) == [("f", {"n": 1})]
 
 
-async def test_arguments_that_grow_or_come_again_count_once(serve: Serve) -> None:
+async def test_arguments_that_grow_or_come_again_count_once(serve_chat: Serve) -> None:
     for pieces in (('{"n"', '{"n":1}'), ('{"n":1}', '{"n":1}'), ("{}", '{"n":1}')):
         chunks = [tool(index=0, id="a", name="f", arguments=piece) for piece in pieces]
-        assert await calls_of(serve, *chunks) == [("f", {"n": 1})]
+        assert await calls_of(serve_chat, *chunks) == [("f", {"n": 1})]
 
 
-async def test_an_empty_object_within_broken_arguments_is_no_answer(serve: Serve) -> None:
+async def test_an_empty_object_within_broken_arguments_is_no_answer(serve_chat: Serve) -> None:
     chunks = [tool(index=0, id="a", name="f", arguments=piece) for piece in ('{"n": ', "{}")]
-    assert await calls_of(serve, *chunks) == [("f", None)]
+    assert await calls_of(serve_chat, *chunks) == [("f", None)]
 
 
-async def test_a_legacy_function_call_counts_alone_and_not_beside_tool_calls(serve: Serve) -> None:
+async def test_a_legacy_function_call_counts_alone_and_not_beside_tool_calls(serve_chat: Serve) -> None:
     legacy = [delta(function_call={"name": "f", "arguments": piece}) for piece in ('{"n"', ":1}")]
-    assert await calls_of(serve, *legacy, reason="function_call") == [("f", {"n": 1})]
+    assert await calls_of(serve_chat, *legacy, reason="function_call") == [("f", {"n": 1})]
     both = delta(
         function_call={"name": "f", "arguments": "{}"},
         tool_calls=[{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}],
     )
-    assert await calls_of(serve, both) == [("f", {})]
+    assert await calls_of(serve_chat, both) == [("f", {})]
 
 
 @pytest.mark.parametrize("arguments", ["", None, " "])
-async def test_no_arguments_are_an_empty_object(serve: Serve, arguments: str | None) -> None:
+async def test_no_arguments_are_an_empty_object(serve_chat: Serve, arguments: str | None) -> None:
     call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": arguments}}
-    assert await calls_of(serve, delta(tool_calls=[call])) == [("f", {})]
+    assert await calls_of(serve_chat, delta(tool_calls=[call])) == [("f", {})]
 
 
-async def test_arguments_may_be_an_object(serve: Serve) -> None:
-    assert await calls_of(serve, tool(index=0, id="a", name="f", arguments={"n": [1]})) == [("f", {"n": [1]})]
+async def test_arguments_may_be_an_object(serve_chat: Serve) -> None:
+    assert await calls_of(serve_chat, tool(index=0, id="a", name="f", arguments={"n": [1]})) == [("f", {"n": [1]})]
 
 
-async def test_calls_decide_over_the_finish_reason(serve: Serve) -> None:
-    assert await calls_of(serve, tool(index=0, id="a", name="f"), reason="stop") == [("f", {})]
-    serve(sse(delta(content="hi"), finish("tool_calls"), "[DONE]"))
+async def test_calls_decide_over_the_finish_reason(serve_chat: Serve) -> None:
+    assert await calls_of(serve_chat, tool(index=0, id="a", name="f"), reason="stop") == [("f", {})]
+    serve_chat(sse(delta(content="hi"), finish("tool_calls"), "[DONE]"))
     assert (await ask()).finish == "stop"
 
 
-async def test_a_call_cut_at_the_limit_is_kept_raw_and_cannot_run(serve: Serve) -> None:
+async def test_a_call_cut_at_the_limit_is_kept_raw_and_cannot_run(serve_chat: Serve) -> None:
     for pieces in (("",), ('{"at": "/et',), ('{"at": ', "{}")):
         chunks = [tool(index=0, id="a", name="f", arguments=piece) for piece in pieces]
-        serve(sse(*chunks, finish("length"), "[DONE]"))
+        serve_chat(sse(*chunks, finish("length"), "[DONE]"))
         end = await ask()
         call = end.blocks[0]
         assert isinstance(call, ToolCall)
@@ -285,8 +266,8 @@ async def test_a_call_cut_at_the_limit_is_kept_raw_and_cannot_run(serve: Serve) 
         assert "cut off" in (call.problem or "")
 
 
-async def test_an_id_used_before_is_replaced(serve: Serve) -> None:
-    serve(openai_stream({"tool": "look", "input": {}, "id": "call_0"}))
+async def test_an_id_used_before_is_replaced(serve_chat: Serve) -> None:
+    serve_chat(openai_stream({"tool": "look", "input": {}, "id": "call_0"}))
     end = await ask(asking("x", assistant(ToolCall("call_0", "look", {}))))
     assert [b.id for b in end.blocks if isinstance(b, ToolCall)] != ["call_0"]
 
@@ -294,18 +275,20 @@ async def test_an_id_used_before_is_replaced(serve: Serve) -> None:
 # --- chunks --------------------------------------------------------------------------------------------
 
 
-async def test_empty_or_missing_choices_are_passed_over_and_usage_kept(serve: Serve) -> None:
+async def test_empty_or_missing_choices_are_passed_over_and_usage_kept(serve_chat: Serve) -> None:
     counts = {"prompt_tokens": 5, "completion_tokens": 2}
-    serve(sse({"choices": []}, {"usage": counts}, {"choices": None}, delta(content="hi"), finish("stop"), {"id": "x"}))
+    serve_chat(
+        sse({"choices": []}, {"usage": counts}, {"choices": None}, delta(content="hi"), finish("stop"), {"id": "x"})
+    )
     end = await ask()
     assert (end.blocks, end.usage) == ((Text("hi"),), Usage(5, 2))
 
 
-async def test_usage_replaces_what_came_before_and_its_absence_is_not_zero(serve: Serve) -> None:
+async def test_usage_replaces_what_came_before_and_its_absence_is_not_zero(serve_chat: Serve) -> None:
     def used(out: int) -> dict[str, Any]:
         return {"prompt_tokens": 9, "completion_tokens": out, "prompt_tokens_details": {"cached_tokens": 4}}
 
-    serve(
+    serve_chat(
         sse(
             {**delta(content="a"), "usage": used(1)},
             {**delta(content="b"), "usage": used(2)},
@@ -316,40 +299,42 @@ async def test_usage_replaces_what_came_before_and_its_absence_is_not_zero(serve
     assert (await ask()).usage == Usage(input_tokens=9, output_tokens=2, cached_tokens=4)
 
 
-async def test_no_usage_is_unknown_usage(serve: Serve) -> None:
-    serve(sse(delta(content="hi"), finish("stop"), "[DONE]"))
+async def test_no_usage_is_unknown_usage(serve_chat: Serve) -> None:
+    serve_chat(sse(delta(content="hi"), finish("stop"), "[DONE]"))
     end = await ask()
     assert (end.usage, end.usd) == (None, None)
 
 
-async def test_the_model_that_answered_is_told(serve: Serve) -> None:
-    serve(openai_stream("hi", model="some-other-model"))
+async def test_the_model_that_answered_is_told(serve_chat: Serve) -> None:
+    serve_chat(openai_stream("hi", model="some-other-model"))
     assert (await ask(asking(model="no-such-model"))).model == "some-other-model"
 
 
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
-async def test_reasoning_has_two_names(serve: Serve, field: str) -> None:
-    serve(openai_stream({field: "hm"}, {field: "m"}, "hi"))
+async def test_reasoning_has_two_names(serve_chat: Serve, field: str) -> None:
+    serve_chat(openai_stream({field: "hm"}, {field: "m"}, "hi"))
     block = (await ask()).blocks[0]
     assert isinstance(block, Thinking)
     assert (block.text, block.data) == ("hmm", {"field": field})
 
 
-async def test_reasoning_under_both_names_counts_once(serve: Serve) -> None:
-    serve(openai_stream({"reasoning": "hm", "reasoning_content": "hm"}, "hi"))
+async def test_reasoning_under_both_names_counts_once(serve_chat: Serve) -> None:
+    serve_chat(openai_stream({"reasoning": "hm", "reasoning_content": "hm"}, "hi"))
     assert [b.text for b in (await ask()).blocks if isinstance(b, Thinking)] == ["hm"]
 
 
-async def test_content_in_parts_is_read(serve: Serve) -> None:
+async def test_content_in_parts_is_read(serve_chat: Serve) -> None:
     parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "hi"}]
-    serve(openai_stream({"content": parts}))
+    serve_chat(openai_stream({"content": parts}))
     thinking, text = (await ask()).blocks
     assert isinstance(thinking, Thinking)
     assert (thinking.text, text) == ("hm", Text("hi"))
 
 
-async def test_reasoning_is_echoed_where_the_profile_says_so(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = serve(openai_stream({"reasoning_content": "hm"}, "hi"))
+async def test_reasoning_is_echoed_where_the_profile_says_so(
+    serve_chat: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve_chat(openai_stream({"reasoning_content": "hm"}, "hi"))
     end = await ask()
     for profile in ("", "deepseek"):
         monkeypatch.setenv("ARTIFICER_OPENAI_PROFILE", profile)
@@ -359,8 +344,8 @@ async def test_reasoning_is_echoed_where_the_profile_says_so(serve: Serve, monke
     assert echoed == {"role": "assistant", "content": "hi", "reasoning_content": "hm"}
 
 
-async def test_a_profile_sets_what_is_sent(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = serve(openai_stream("hi"))
+async def test_a_profile_sets_what_is_sent(serve_chat: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = serve_chat(openai_stream("hi"))
     for profile in ("openai", "mistral"):
         monkeypatch.setenv("ARTIFICER_OPENAI_PROFILE", profile)
         await ask(asking(max_output_tokens=7))
@@ -369,8 +354,8 @@ async def test_a_profile_sets_what_is_sent(serve: Serve, monkeypatch: pytest.Mon
     assert (two.get("max_tokens"), two.get("max_completion_tokens"), "stream_options" in two) == (7, None, False)
 
 
-async def test_an_unknown_profile_is_told(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = serve(openai_stream("hi"))
+async def test_an_unknown_profile_is_told(serve_chat: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = serve_chat(openai_stream("hi"))
     monkeypatch.setenv("ARTIFICER_OPENAI_PROFILE", "olama")
     error = await fails()
     assert (error.detail, server.requests) == ("bad_request", [])
@@ -378,210 +363,34 @@ async def test_an_unknown_profile_is_told(serve: Serve, monkeypatch: pytest.Monk
     assert "ARTIFICER_OPENAI_PROFILE" in error.hint
 
 
-async def test_calls_are_sent_with_empty_content_not_null(serve: Serve) -> None:
-    server = serve(openai_stream("hi"))
+async def test_calls_are_sent_with_empty_content_not_null(serve_chat: Serve) -> None:
+    server = serve_chat(openai_stream("hi"))
     await ask(asking("x", assistant(ToolCall("a", "look", {}))))
     assert server.requests[0].json["messages"][2]["content"] == ""
 
 
-async def test_keepalives_comments_blank_data_and_crlf_are_passed_over(serve: Serve) -> None:
+async def test_keepalives_comments_blank_data_and_crlf_are_passed_over(serve_chat: Serve) -> None:
     body = b": hello\r\n\r\ndata:\r\n\r\ndata: : keepalive\r\n\r\n: x\r\n" + openai_stream("hi").replace(b"\n", b"\r\n")
-    serve(body)
+    serve_chat(body)
     assert (await ask()).blocks == (Text("hi"),)
 
 
-async def test_a_refusal_is_typed(serve: Serve) -> None:
-    serve(openai_stream({"refusal": "I cannot."}), openai_stream("I", finish="content_filter"))
+async def test_a_refusal_is_typed(serve_chat: Serve) -> None:
+    serve_chat(openai_stream({"refusal": "I cannot."}), openai_stream("I", finish="content_filter"))
     one, two = await ask(), await ask()
     assert (one.finish, one.blocks) == ("refusal", (Text("I cannot."),))
     assert two.finish == "refusal"
 
 
-async def test_a_prompt_the_server_cut_is_noted(serve: Serve) -> None:
+async def test_a_prompt_the_server_cut_is_noted(serve_chat: Serve) -> None:
     counts = {"prompt_tokens": 2048, "completion_tokens": 2}
-    serve(openai_stream("hi", usage=counts))
+    serve_chat(openai_stream("hi", usage=counts))
     assert "2048" in ((await ask(asking("word " * 10_000))).notice or "")
     assert (await ask(asking("word " * 1_000))).notice is None
 
 
-async def test_an_answer_sent_whole_is_read(serve: Serve) -> None:
+async def test_an_answer_sent_whole_is_read(serve_chat: Serve) -> None:
     message = {"role": "assistant", "content": "hi"}
     whole = {"model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
-    serve(Reply(json.dumps(whole).encode(), headers={"content-type": "application/json"}, framing="length"))
+    serve_chat(Reply(json.dumps(whole).encode(), headers={"content-type": "application/json"}, framing="length"))
     assert (await ask()).blocks == (Text("hi"),)
-
-
-# --- ends and errors -----------------------------------------------------------------------------------
-
-
-async def test_a_finish_reason_without_done_is_complete(serve: Serve) -> None:
-    serve(sse(delta(content="hi"), finish("stop")), Reply(sse(delta(content="hi"), finish("stop")), cut=True))
-    assert (await ask()).blocks == (await ask()).blocks == (Text("hi"),)
-
-
-async def test_done_without_a_finish_reason_is_complete(serve: Serve) -> None:
-    serve(sse(delta(content="hi"), finish(None), "[DONE]"))
-    assert (await ask()).finish == "stop"
-
-
-async def test_the_end_without_either_is_incomplete(serve: Serve) -> None:
-    serve(sse(delta(content="hi")))
-    error = await fails()
-    assert (error.detail, error.transient) == ("incomplete", True)
-
-
-async def test_a_null_finish_is_complete_for_the_profile_that_allows_it(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    body = sse(delta(content="hi"), finish(None))
-    monkeypatch.setenv("ARTIFICER_OPENAI_PROFILE", "ollama")
-    serve(body, Reply(body, cut=True), Reply(body, framing="close"))
-    assert (await ask()).blocks == (Text("hi"),)
-    for _ in range(2):
-        assert (await fails()).detail == "incomplete"
-
-
-@pytest.mark.parametrize(
-    ("told", "detail", "transient"),
-    [
-        ({"message": "bad tool schema", "code": 400}, "bad_request", False),
-        ({"message": "busy", "code": 503}, "overloaded", True),
-        ({"message": "slow down", "type": "rate_limit_exceeded"}, "rate_limit", True),
-        ("CUDA out of memory", "server", True),
-    ],
-)
-async def test_an_error_in_the_stream_is_typed(serve: Serve, told: Any, detail: str, transient: bool) -> None:
-    serve(sse(delta(content="ha"), {"error": told}))
-    error = await fails()
-    assert (error.detail, error.transient) == (detail, transient)
-    assert (told if isinstance(told, str) else told["message"]) in error.message
-
-
-async def test_a_finish_reason_of_failure_is_an_error(serve: Serve) -> None:
-    serve(sse(delta(content="ha"), finish("error")), sse(finish("insufficient_system_resource")))
-    assert (await fails()).detail == "server"
-    assert (await fails()).detail == "overloaded"
-
-
-@pytest.mark.parametrize("framing", ["chunked", "length", "close"])
-@pytest.mark.parametrize("body", [b"", b"<html><h1>Welcome</h1></html>", b'{"hello": 1}', b"data: junk\n\n"])
-async def test_an_answer_that_is_no_stream_is_a_protocol_error(serve: Serve, body: bytes, framing: Any) -> None:
-    serve(Reply(body, framing=framing))
-    error = await fails()
-    assert (error.detail, error.transient) == ("protocol", False)
-    assert "OPENAI_BASE_URL" in error.hint
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "detail", "transient"),
-    [
-        (400, {"error": {"message": "no such field"}}, "bad_request", False),
-        (400, {"error": "registry/tiny does not support tools"}, "capability", False),
-        (400, {"error": {"message": "tiny does not support tools", "type": "api_error"}}, "capability", False),
-        (500, {"error": {"message": "content must not be null"}}, "bad_request", False),
-        (401, {"error": {"message": f"Incorrect API key provided: {KEY}"}}, "auth", False),
-        (402, {"error": {"message": "Insufficient Balance"}}, "quota", False),
-        (404, {"error": {"message": "The model `x` does not exist", "code": "model_not_found"}}, "not_found", False),
-        (429, {"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, "rate_limit", True),
-        (429, {"error": {"message": "over", "code": "insufficient_quota"}}, "quota", False),
-        (500, {"error": {"message": "boom"}}, "server", True),
-        (503, {"error": {"message": "Loading model", "type": "unavailable_error"}}, "overloaded", True),
-    ],
-)
-async def test_a_refused_request_is_typed_and_asked_once(
-    serve: Serve, status: int, body: Any, detail: str, transient: bool
-) -> None:
-    server = serve(Reply(json.dumps(body).encode(), status, {"retry-after": "7"}, "length"))
-    error = await fails(asking(tools=[TOOL]))
-    assert (error.detail, error.transient) == (detail, transient)
-    assert error.retry_after == (7.0 if transient else None)
-    assert KEY not in error.message
-    assert len(server.requests) == 1
-
-
-async def test_nobody_listening_is_a_network_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    monkeypatch.setenv("OPENAI_BASE_URL", f"http://user:hidden@127.0.0.1:{port}/v1?token=hidden")
-    error = await fails()
-    assert (error.detail, error.transient) == ("network", True)
-    assert f"127.0.0.1:{port}" in error.message
-    assert "hidden" not in error.message + error.hint
-
-
-@pytest.mark.parametrize("url", ["no-scheme", "http://[", "ftp://127.0.0.1"])
-async def test_an_address_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", url)
-    error = await fails()
-    assert (error.detail, error.transient) == ("bad_request", False)
-
-
-SHORT = sse(tool(index=0, id="t", name="look", arguments='{"at": "é"}'), finish("tool_calls"), "[DONE]")
-
-
-@pytest.mark.parametrize(("reset", "step"), [(False, 1), (True, 13)])
-async def test_a_cut_at_any_byte_is_incomplete_and_never_a_wrong_turn(serve: Serve, reset: bool, step: int) -> None:
-    cuts = range(0, len(SHORT) + 1, step)
-    serve(*(Reply(SHORT[:n], cut=True, reset=reset) for n in cuts))
-    provider = OpenAICompatibleProvider()
-    whole = SHORT.index(b"tool_calls", 120) + len('tool_calls"}]}')  # where the finish reason's line is whole
-    assert [await outcome(provider) for _ in cuts] == [
-        ("incomplete" if n < whole else (ToolCall("t", "look", {"at": "é"}),)) for n in cuts
-    ]
-
-
-async def outcome(provider: OpenAICompatibleProvider) -> object:
-    try:
-        return (await end_of(provider)).blocks
-    except ProviderError as error:
-        return error.detail
-
-
-async def test_bytes_may_come_in_any_pieces(serve: Serve) -> None:
-    stream = openai_stream("日本 🎉", {"tool": "look", "input": {"at": "é"}})
-    serve([stream[i : i + 1] for i in range(len(stream))], list(_slow(stream)))
-    one, two = await ask(), await ask()
-    assert one == two
-    assert one.blocks[0] == Text("日本 🎉")
-
-
-def _slow(stream: bytes) -> Iterator[Piece]:
-    for start in range(0, len(stream), 200):
-        yield stream[start : start + 200]
-        yield 0.005
-
-
-async def test_a_line_of_two_megabytes_is_read(serve: Serve) -> None:
-    text = "long words " * 200_000
-    serve(openai_stream(text))
-    assert (await ask()).blocks == (Text(text),)
-
-
-async def test_lone_surrogates_are_neutralised_and_cut_pairs_joined(serve: Serve) -> None:
-    body = sse(delta(content="a HIGH"), delta(content="LOW b HIGH c"), finish("stop"))
-    serve(body.replace(b"HIGH", b"\\ud83c").replace(b"LOW", b"\\udf89"))
-    assert (await ask()).blocks == (Text("a 🎉 b \ufffd c"),)
-
-
-async def test_silence_is_a_timeout_unless_the_turn_had_ended(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARTIFICER_PROVIDER_TIMEOUT", "0.2")
-    serve([sse(delta(content="hi")), HOLD], [sse(delta(content="hi"), finish("stop")), HOLD])
-    assert (await fails()).detail == "timeout"
-    assert (await ask()).blocks == (Text("hi"),)
-
-
-async def test_cancelling_hangs_up(serve: Serve) -> None:
-    server = serve([sse(delta(content="hi")), HOLD])
-    first = asyncio.Event()
-
-    async def consume() -> None:
-        async with aclosing(cast("Any", OpenAICompatibleProvider().stream(asking()))) as stream:
-            async for _ in stream:
-                first.set()
-
-    task = asyncio.create_task(consume())
-    await first.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert await asyncio.to_thread(server.requests[0].gone.wait, 5)
