@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import shlex
@@ -166,6 +167,8 @@ def bundle_driver(host: Host, info: SessionInfo) -> BundleDriver:
     root = host.home / "laid-out" / revision.digest.removeprefix("sha256:")
     if not root.exists():
         _lay_out(host, revision, root)
+    with contextlib.suppress(OSError):
+        os.utime(root)  # it is in use: what cleans up leaves it alone
     return BundleDriver(root)
 
 

@@ -6,8 +6,7 @@ import sys
 
 import typer
 
-from tui.commands import bundles, house, sessions
-from tui.commands.output import fail, said_no
+from tui.commands import bundles, house, output, sessions
 
 app = typer.Typer(
     name="artificer",
@@ -25,21 +24,22 @@ house.add_to(app)
 def run(argv: list[str]) -> int:
     """Run one command line; returns its exit code: the command's own, 1 for what failed, 2 for usage."""
     command = typer.main.get_command(app)
+    as_json = "--json" in argv
     try:
         code = command.main(args=argv, prog_name="artificer", standalone_mode=False)
     except Exception as error:  # noqa: BLE001 - the outermost edge: every failure becomes words and a code
-        return fail(error, json="--json" in argv)
+        return output.fail(error, json=as_json)
     except KeyboardInterrupt:
-        return said_no("interrupted", "Interrupted.", "", as_json="--json" in argv, exit_code=130)
+        return output.said_no("interrupted", "Interrupted.", "", as_json=as_json, exit_code=130)
     finally:
         _flush()
     return code if isinstance(code, int) else 0
 
 
 def _flush() -> None:
+    """Say the last words now: the interpreter's end would fail loudly over a reader that has gone."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (BrokenPipeError, ValueError):
-            # The reader has gone: there is nobody to tell, and exit must not fail over it.
-            sys.stdout = open("/dev/null", "w")  # noqa: SIM115
+        except BrokenPipeError:
+            output.unplug(stream)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import core
-from core import ChannelEntry, Host, Revision, ValidationRun
 from impl.compose import build_host
 from tui.commands import output
 from tui.commands.sessions import Json, SandboxName
+
+if TYPE_CHECKING:
+    from core import ChannelEntry, Host, Revision, ValidationRun
 
 AgentRef = Annotated[str, typer.Argument(metavar="AGENT[@DIGEST|@CHANNEL]")]
 AgentName = Annotated[str, typer.Argument(metavar="AGENT")]
@@ -43,8 +46,7 @@ def agents(as_json: Json = False) -> int:
 
 def revisions(agent: AgentName, as_json: Json = False) -> int:
     """List an agent's revisions, oldest first."""
-    host = build_host()
-    core.resolve_ref(host.store, agent, None, default="latest")
+    host = _knowing(agent)
     runs = host.store.validations(agent)
     channels = host.store.channels(agent)
     rows = [_revision_row(revision, runs, channels) for revision in host.store.revisions(agent)]
@@ -126,8 +128,7 @@ def diff(
 
 def log(agent: AgentName, as_json: Json = False) -> int:
     """The history of an agent's channels, refused publications included."""
-    host = build_host()
-    core.resolve_ref(host.store, agent, None, default="latest")
+    host = _knowing(agent)
     output.rows([entry_row(e) for e in host.store.channel_log(agent)], as_json=as_json, table=_entry_line)
     return 0
 
@@ -215,6 +216,8 @@ def validate(
     host = build_host()
     if _is_directory(host, target):
         return _validate_directory(Path(target), as_json)
+    import asyncio
+
     from impl.drivers.builder import environment
 
     revision = _revision(host, target)
@@ -271,8 +274,7 @@ def run_row(ran: ValidationRun) -> dict[str, Any]:
 
 def validations(agent: AgentName, as_json: Json = False) -> int:
     """List an agent's validation runs, oldest first."""
-    host = build_host()
-    core.resolve_ref(host.store, agent, None, default="latest")
+    host = _knowing(agent)
     output.rows([run_row(r) for r in host.store.validations(agent)], as_json=as_json, table=_run_line)
     return 0
 
@@ -286,18 +288,29 @@ def _run_line(row: Any) -> str:
 def publish_command(agent: AgentRef, channel: Channel = "live", as_json: Json = False) -> int:
     """Point a channel at a revision that passed validation."""
     host = build_host()
+    # The head a person has in view is the one when they typed: looked at before anything else takes time.
+    head = host.store.channels(agent.partition("@")[0]).get(channel)
     revision = _revision(host, agent)
-    head = host.store.channels(revision.agent).get(channel)
-    entry = core.publish(
-        host.store,
-        revision.agent,
-        revision.digest,
-        channel=channel,
-        by="person",
-        now=host.now,
-        expected=head,
-    )
+    with _channel_named():
+        entry = core.publish(
+            host.store,
+            revision.agent,
+            revision.digest,
+            channel=channel,
+            by="person",
+            now=host.now,
+            expected=head,
+        )
     return _report_entry(entry, as_json)
+
+
+@contextlib.contextmanager
+def _channel_named() -> Iterator[None]:
+    """A name no channel can have is a mistake in the command line."""
+    try:
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def rollback_command(
@@ -307,9 +320,10 @@ def rollback_command(
     as_json: Json = False,
 ) -> int:
     """Point a channel back at an earlier revision."""
-    host = build_host()
-    target = core.resolve_ref(host.store, agent, to, default="latest") if to else None
-    entry = core.rollback(host.store, agent, channel=channel, to=target, by="person", now=host.now)
+    host = _knowing(agent)
+    head = host.store.channels(agent).get(channel)
+    with _channel_named():
+        entry = core.rollback(host.store, agent, channel=channel, to=to, by="person", now=host.now, expected=head)
     if entry.refused is None and core.checks_changed(host.store, agent, entry.digest):
         output.say("Warning: the checks have changed since this revision passed.")
     return _report_entry(entry, as_json)
@@ -336,6 +350,14 @@ def _report_entry(entry: ChannelEntry, as_json: bool) -> int:
     digest = output.short(entry.digest)
     message = f"Refused: {entry.agent} {digest} was not put on {entry.channel}, because {why}."
     raise output.Refused(entry.refused, message, "Next: " + command.format(agent=entry.agent, digest=digest))
+
+
+def _knowing(agent: str) -> Host:
+    """The host, once it is sure that there is such an agent. Loads nothing more where there is."""
+    host = build_host()
+    if host.store.latest(agent) is None:
+        core.resolve_ref(host.store, agent)
+    return host
 
 
 def _revision(host: Host, ref: str) -> Revision:

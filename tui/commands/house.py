@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
-import os
-import platform
-import shutil
+import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from core import Host, StoreError
+import core
 from impl.compose import build_host
-from impl.settings import SettingsError, home_directory
 from tui.commands import output
 from tui.commands.sessions import Json
+
+if TYPE_CHECKING:
+    from core import Host, ProviderStatus
+
+PREFLIGHT_S = 1.5
+"""How long a provider may take to say whether it is ready."""
+RECENTLY_S = 60.0
+"""A laid-out revision used more recently than this may belong to a run that is just beginning."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -26,7 +30,9 @@ def add_to(app: typer.Typer) -> None:
 
     def version(value: bool) -> None:
         if value:
-            output.text(importlib.metadata.version("artificer"))
+            from importlib.metadata import version as version_of
+
+            output.text(version_of("artificer"))
             raise typer.Exit
 
     @app.callback()
@@ -36,36 +42,46 @@ def add_to(app: typer.Typer) -> None:
         """Builds and supervises agents, in a terminal. Without a command it opens the app."""
 
 
+# --- providers -----------------------------------------------------------------------------------------
+
+
 def providers(as_json: Json = False) -> int:
     """What can think here: ready, or the one command that mends it."""
-    from impl.providers import provider_names
-
-    output.rows(asyncio.run(_providers(provider_names())), as_json=as_json, table=_provider_line)
+    output.rows(asyncio.run(_providers()), as_json=as_json, table=_provider_line)
     return 0
 
 
-async def _providers(names: list[str]) -> list[dict[str, Any]]:
-    return list(await asyncio.gather(*(_provider(name) for name in names)))
+async def _providers() -> list[dict[str, Any]]:
+    from impl.providers import provider_names
+
+    return list(await asyncio.gather(*(_provider(name) for name in provider_names())))
 
 
 async def _provider(name: str) -> dict[str, Any]:
-    from impl.compose import provider
-
+    """One provider's row; what its module or its answer lacks is said, and never breaks the list."""
     row = {"name": name, "title": "", "state": "not installed", "message": "", "fix": ""}
     try:
-        found = provider(name)
-        status = await asyncio.wait_for(found.preflight(), 1.5)
+        found, status = await asyncio.wait_for(_status(name), PREFLIGHT_S)
     except TimeoutError:
-        return {**row, "message": "did not answer in time"}
-    except (ImportError, LookupError) as error:
+        return {**row, "state": "no answer", "message": f"did not answer within {PREFLIGHT_S:g} s"}
+    except (ImportError, LookupError, OSError) as error:
         return {**row, "message": str(error)}
-    row |= {"title": found.title, "state": status.state, "message": status.message, "fix": status.fix}
-    return row
+    return row | {"title": found.title, "state": status.state, "message": status.message, "fix": status.fix}
+
+
+async def _status(name: str) -> tuple[core.Provider, ProviderStatus]:
+    from impl.compose import provider
+
+    found = await asyncio.to_thread(provider, name)
+    return found, await found.preflight()
 
 
 def _provider_line(row: Any) -> str:
     tail = "  ".join(part for part in (row["message"], f"→ {row['fix']}" if row["fix"] else "") if part)
     return f"{row['name']:<18} {row['state']:<14} {row['title']}{'  ' if tail else ''}{tail}"
+
+
+# --- doctor --------------------------------------------------------------------------------------------
 
 
 def doctor(as_json: Json = False) -> int:
@@ -85,58 +101,75 @@ def _check(name: str, ok: bool, message: str, fix: str = "", *, needed: bool = T
 
 
 async def _checks() -> list[dict[str, Any]]:
-    rows = [_check("python", True, f"{platform.python_version()} on {platform.system()} {platform.machine()}")]
-    home = home_directory()
-    host: Host | None = None
+    import platform
+
+    sandboxes, thinking = await asyncio.gather(_sandbox_checks(), _providers())
+    return [
+        _check("python", True, f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+        _store_check(),
+        *sandboxes,
+        _git_check(),
+        *(
+            _check(f"provider {r['name']}", r["state"] == "ready", r["message"] or r["state"], r["fix"], needed=False)
+            for r in thinking
+        ),
+        _terminal_check(),
+    ]
+
+
+def _store_check() -> dict[str, Any]:
+    from impl.settings import SettingsError, home_directory
+
     try:
         host = build_host()
         host.store.set_value("doctor", None)
-        rows.append(_check("store", True, str(home)))
-    except StoreError as error:
-        rows.append(_check("store", False, error.message, error.hint))
+    except core.StoreError as error:
+        return _check("store", False, error.message, error.hint)
     except SettingsError as error:
-        rows.append(_check("settings", False, str(error), "Mend the file or variable named here."))
+        return _check("settings", False, str(error), "Mend the file or variable named here.")
+    return _check("store", True, str(home_directory()))
+
+
+async def _sandbox_checks() -> list[dict[str, Any]]:
     from impl.sandboxes import SANDBOXES
 
-    works = False
-    for name, make in SANDBOXES.items():
-        sandbox = make()
-        problem = await sandbox.probe()
-        works = works or (problem is None and not sandbox.unsafe)
+    found = [make() for make in SANDBOXES.values()]
+    problems = await asyncio.gather(*(sandbox.probe() for sandbox in found))
+    rows = []
+    for sandbox, problem in zip(found, problems, strict=True):
         words = problem or ("works, unsafe: no isolation" if sandbox.unsafe else "works")
-        rows.append(_check(f"sandbox {name}", problem is None, words, needed=False))
-    rows.append(
-        _check("sandbox", works, "isolation works" if works else "none isolates here", "apt install bubblewrap")
-    )
-    git = shutil.which("git")
-    rows.append(_check("git", git is not None, git or "not found", "apt install git", needed=False))
-    if host is not None:
-        from impl.providers import provider_names
+        rows.append(_check(f"sandbox {sandbox.name}", problem is None, words, needed=False))
+    works = any(problem is None and not s.unsafe for s, problem in zip(found, problems, strict=True))
+    words = "isolation works" if works else "none isolates here: what runs source code asks first"
+    return [*rows, _check("isolation", works, words, "apt install bubblewrap", needed=False)]
 
-        for row in await _providers(provider_names()):
-            ready = row["state"] == "ready"
-            rows.append(
-                _check(f"provider {row['name']}", ready, row["message"] or row["state"], row["fix"], needed=False)
-            )
-    term = os.environ.get("TERM", "")
+
+def _git_check() -> dict[str, Any]:
+    import shutil
+
+    git = shutil.which("git")
+    return _check(
+        "git", git is not None, git or "not found: only folders can be built from", "apt install git", needed=False
+    )
+
+
+def _terminal_check() -> dict[str, Any]:
+    import os
+    import shutil
+
     colours = os.environ.get("COLORTERM", "") or "256 or fewer colours"
     size = shutil.get_terminal_size()
-    rows.append(_check("terminal", True, f"{term or 'no TERM'}, {colours}, {size.columns}x{size.lines}", needed=False))
-    return rows
+    words = f"{os.environ.get('TERM') or 'no TERM'}, {colours}, {size.columns}x{size.lines}"
+    return _check("terminal", True, words, needed=False)
+
+
+# --- gc ------------------------------------------------------------------------------------------------
 
 
 def gc(as_json: Json = False) -> int:
     """Remove what nothing refers to any more: laid-out revisions, unreferenced blobs, workspaces of no session."""
     host = build_host()
-    freed = 0
-    laid = host.home / "laid-out"
-    for path in laid.iterdir() if laid.is_dir() else ():
-        freed += _remove(path)
-    known = {info.id for info in host.store.sessions()}
-    spaces = host.home / "workspaces"
-    for path in spaces.iterdir() if spaces.is_dir() else ():
-        if path.name not in known:
-            freed += _remove(path)
+    freed = _sweep(host)
     if as_json:
         output.line({"freed_bytes": freed})
     else:
@@ -144,7 +177,28 @@ def gc(as_json: Json = False) -> int:
     return 0
 
 
+def _sweep(host: Host) -> int:
+    # Listed before the sessions are: what a session that begins now makes is not among them.
+    laid, spaces = _children(host.home / "laid-out"), _children(host.home / "workspaces")
+    sessions = host.store.sessions()
+    known = {info.id for info in sessions}
+    used = {(info.digest or "").removeprefix("sha256:") for info in sessions if info.status == "running"}
+    recent = time.time() - RECENTLY_S
+    freed = sum(_remove(path) for path in laid if path.name not in used and path.stat().st_mtime < recent)
+    freed += sum(_remove(path) for path in spaces if path.name not in known)
+    unreferenced = getattr(host.store, "unreferenced_blobs", None)
+    if unreferenced is not None:
+        freed += sum(host.store.delete_blob(sha256) for sha256 in unreferenced())  # type: ignore[attr-defined]
+    return freed
+
+
+def _children(directory: Path) -> list[Path]:
+    return list(directory.iterdir()) if directory.is_dir() else []
+
+
 def _remove(path: Path) -> int:
+    import shutil
+
     size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file() and not f.is_symlink())
     shutil.rmtree(path, ignore_errors=True)
     return size

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import core
-from core import Event
-from impl.settings import SettingsError
 
 
 class Refused(Exception):
@@ -24,26 +23,26 @@ class Refused(Exception):
 
 def line(value: Mapping[str, Any]) -> None:
     """Print one JSON object on a line of stdout, at once. A reader that has gone is no error."""
-    _write(json.dumps(value, ensure_ascii=False))
+    _write_json(value)
 
 
 def rows(values: Sequence[Mapping[str, Any]], *, as_json: bool, table: Callable[[Mapping[str, Any]], str]) -> None:
     """Print a listing: one JSON array, or one line of words a row."""
     if as_json:
-        _write(json.dumps(list(values), ensure_ascii=False))
+        _write_json(list(values))
         return
     for value in values:
-        _write(table(value))
+        _write(sys.stdout, table(value))
 
 
 def text(value: str) -> None:
     """Print words that are the command's result."""
-    _write(value)
+    _write(sys.stdout, value)
 
 
 def say(value: str) -> None:
     """Tell a person something that is not the result."""
-    print(value, file=sys.stderr, flush=True)  # noqa: T201
+    _write(sys.stderr, value)
 
 
 def progress(value: str) -> None:
@@ -52,12 +51,33 @@ def progress(value: str) -> None:
         say(value)
 
 
-def _write(value: str) -> None:
+def _write_json(value: Any) -> None:
+    text = json.dumps(value, ensure_ascii=False)
     try:
-        sys.stdout.write(value + "\n")
-        sys.stdout.flush()
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value)
+    _write(sys.stdout, text)
+
+
+def _write(stream: Any, value: str) -> None:
+    """Write a line and flush it. What the stream's encoding lacks is escaped; a reader that left is let go."""
+    encoding = stream.encoding or "utf-8"
+    try:
+        stream.write(value.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        stream.flush()
     except BrokenPipeError:
-        sys.stdout = open("/dev/null", "w")  # noqa: SIM115
+        unplug(stream)
+
+
+def unplug(stream: Any) -> None:
+    """Let what is still written to `stream` go nowhere, so that neither we nor the interpreter's end fail over it."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        return
 
 
 def said_no(code: str, message: str, hint: str, *, as_json: bool, exit_code: int = 1) -> int:
@@ -72,6 +92,8 @@ def fail(error: Exception, *, json: bool) -> int:
     """Report any exception as a person or program needs it; returns the exit code."""
     import typer
 
+    from impl.settings import SettingsError
+
     match error:
         case typer.Exit():
             return int(error.exit_code)
@@ -80,47 +102,37 @@ def fail(error: Exception, *, json: bool) -> int:
         case typer.TyperException():
             hint = f"See: artificer {_command(error)}--help"
             return said_no("usage", error.format_message(), hint, as_json=json, exit_code=error.exit_code)
-        case Refused():
-            return said_no(error.code, error.message, error.hint, as_json=json)
-        case core.StoreError():
-            return said_no(error.code, error.message, error.hint, as_json=json)
+        case Refused() | core.StoreError():
+            return said_no(error.code, _sentence(error.message), error.hint, as_json=json)
         case core.UnknownRef():
-            return said_no("not_found", error.message, error.hint, as_json=json)
+            return said_no("not_found", _sentence(error.message), error.hint, as_json=json)
+        case core.NoSuchSession():
+            hint = "List them with: artificer sessions"
+            return said_no("not_found", f"There is no session {error}.", hint, as_json=json)
         case core.UnknownResource():
-            return said_no("not_found", str(error), "", as_json=json)
+            return said_no("not_found", str(error), "List what there is with: artificer agents", as_json=json)
+        case core.SandboxUnavailable():
+            hint = "See what works here with: artificer doctor"
+            return said_no("sandbox_unavailable", str(error), hint, as_json=json)
         case SettingsError():
             return said_no("settings", str(error), "Mend the file or variable named here.", as_json=json)
+        case OSError():
+            words = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror or error}."
+            hint = "Check that it is there, that you may use it, and that there is room."
+            return said_no("failed", words, hint, as_json=json)
         case _:
             hint = "Nothing stored is lost. If it happens again, please report it with this text."
             return said_no("internal", f"{type(error).__name__}: {error}", hint, as_json=json)
 
 
+def _sentence(words: str) -> str:
+    words = words[:1].upper() + words[1:]
+    return words if words.endswith((".", "!", "?", ":")) else words + "."
+
+
 def _command(error: Any) -> str:
     context = getattr(error, "ctx", None)
     return f"{context.info_name} " if context is not None and context.parent is not None else ""
-
-
-def describe(event: Event) -> str | None:
-    """One line on a running session for a person, or None where there is nothing to say."""
-    data = event.data
-    match event.kind:
-        case "tool_call":
-            args = json.dumps(data.get("args"), ensure_ascii=False)
-            return f"  {data.get('tool')} {args if len(args) < 100 else args[:99] + '…'}"
-        case "tool_result" if not data.get("ok"):
-            return f"  ✗ {' '.join(str(data.get('output', '')).split())[:160]}"
-        case "source":
-            return f"  source: {data.get('url') or data.get('path')} ({data.get('files', '?')} files)"
-        case "revision":
-            return f"  saved {data.get('agent')} {short(data.get('digest'))}"
-        case "validation":
-            return f"  validation {'passed' if data.get('passed') else 'failed'} ({data.get('id')})"
-        case "published" if not data.get("refused"):
-            return f"  published {data.get('agent')} {short(data.get('digest'))} to {data.get('channel')}"
-        case "notice" | "nudge":
-            return f"  note: {data.get('text')}"
-        case _:
-            return None
 
 
 def short(digest: Any) -> str:

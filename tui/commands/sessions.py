@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from decimal import Decimal, InvalidOperation
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from core import Event, Host, LaunchInput, Limits, SessionInfo, Stop, build_launch, limits_from, run_launch
+import core
 from impl.compose import build_host
-from impl.control import deliver
 from tui.commands import output
-from tui.commands.driving import Printer, drive
+
+if TYPE_CHECKING:
+    from core import Host, LaunchInput, Limits, SessionInfo
 
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, words for people on stderr.")]
 ProviderName = Annotated[str | None, typer.Option("--provider", help="What thinks: a name from `artificer providers`.")]
@@ -31,6 +30,9 @@ def add_to(app: typer.Typer) -> None:
         app.command()(command)
 
 
+# --- driving -------------------------------------------------------------------------------------------
+
+
 def build(
     source: Annotated[str | None, typer.Argument(metavar="[SOURCE]", help="A folder or a git URL.")] = None,
     agent: Annotated[str | None, typer.Option("--agent", help="Edit this agent.")] = None,
@@ -46,18 +48,18 @@ def build(
 ) -> int:
     """Build an agent from a source or from words; ask when it must."""
     host = build_host()
-    launch = build_launch(
+    launch = core.build_launch(
         host,
         source=_source(source),
         message=message,
         agent=agent,
-        provider=_known(host, provider),
+        provider=provider,
         model=model,
         sandbox=sandbox,
         publish=publish,
         limits=limits(limit),
     )
-    return drive(host, launch, answers=answers or (), json=as_json, stream=stream)
+    return _drive(host, launch, answers, as_json, stream)
 
 
 def run(
@@ -74,17 +76,17 @@ def run(
     """Run a published agent on one task."""
     host = build_host()
     name, _, ref = agent.partition("@")
-    launch = run_launch(
+    launch = core.run_launch(
         host,
         name,
         ref or None,
         task,
-        provider=_known(host, provider),
+        provider=provider,
         model=model,
         sandbox=sandbox,
         limits=limits(limit),
     )
-    return drive(host, launch, answers=answers or (), json=as_json, stream=stream)
+    return _drive(host, launch, answers, as_json, stream)
 
 
 def resume(
@@ -102,7 +104,7 @@ def resume(
     host = build_host()
     info = find(host, session)
     launch = _going_on(host, info, provider, model, sandbox, limits(limit), task=message)
-    return drive(host, launch, answers=answers or (), json=as_json, stream=stream)
+    return _drive(host, launch, answers, as_json, stream)
 
 
 def answer(
@@ -112,14 +114,15 @@ def answer(
     model: ModelName = None,
     sandbox: SandboxName = None,
     answers: Answers = None,
+    limit: LimitWords = None,
     as_json: Json = False,
     stream: Stream = False,
 ) -> int:
     """Answer what a session waits for, and drive it to its next stop."""
     host = build_host()
     info = find(host, session)
-    launch = _going_on(host, info, provider, model, sandbox, Limits(), answer=text)
-    return drive(host, launch, answers=answers or (), json=as_json, stream=stream)
+    launch = _going_on(host, info, provider, model, sandbox, limits(limit), answer=text)
+    return _drive(host, launch, answers, as_json, stream)
 
 
 def _going_on(
@@ -135,10 +138,10 @@ def _going_on(
 ) -> LaunchInput:
     """Flags and variables override what the session was started with."""
     override = host.settings.override
-    return LaunchInput(
+    return core.LaunchInput(
         host=host,
         session=info.id,
-        provider=_known(host, provider or override("provider")),
+        provider=provider or override("provider"),
         model=model or override("model"),
         sandbox=sandbox or override("sandbox"),
         context_window=host.settings.context_window,
@@ -148,20 +151,61 @@ def _going_on(
     )
 
 
+def _drive(host: Host, launch: LaunchInput, answers: list[str] | None, as_json: bool, stream: bool) -> int:
+    from tui.commands.driving import drive
+
+    _check_names(host, launch)
+    return drive(host, launch, answers=answers or (), json=as_json, stream=stream)
+
+
+def _check_names(host: Host, launch: LaunchInput) -> None:
+    """Whether what thinks and where it works are there, before a session is made or changed for it."""
+    from impl.sandboxes import SANDBOXES
+
+    stored = host.store.session(launch.session) if launch.session else None
+    name = launch.provider if isinstance(launch.provider, str) else stored.provider if stored else "offline"
+    hint = "List them with: artificer providers"
+    try:
+        host.provider(name)
+    except LookupError as error:
+        raise output.Refused("not_found", str(error.args[0]), hint) from error
+    except ImportError as error:
+        raise output.Refused("not_found", f"The provider {name} cannot be loaded: {error}.", hint) from error
+    if launch.sandbox is not None and launch.sandbox not in SANDBOXES:
+        message = f"There is no sandbox {launch.sandbox!r}. There are: {', '.join(SANDBOXES)}."
+        raise output.Refused("not_found", message, "See what works here with: artificer doctor")
+
+
 def interrupt(session: SessionId, as_json: Json = False) -> int:
-    """Stop a session, whichever process drives it; one that nobody drives is marked cancelled."""
+    """Stop a session, whichever process drives it; one that nobody drives any more becomes cancelled."""
     host = build_host()
     info = find(host, session)
-    if not deliver(host, info.id, "interrupt"):
-        info = find(host, info.id)
-        if info.status != "stopped" and host.store.claim(info.id):
-            body = {"stop": Stop.CANCELLED.value, "detail": None, "output": None, "waiting": None, "evidence": None}
-            columns = {"stop": Stop.CANCELLED.value, "ended": host.now(), "summary": "interrupted"}
-            host.store.append(info.id, [("stop", body)], columns)
-            host.store.release(info.id)
+    if info.status != "stopped":
+        _interrupt(host, info.id)
+    else:
+        output.say(f"Session {info.id} is stopped already ({info.stop}).")
     if as_json:
-        output.line({"type": "interrupted", "session": info.id})
+        current = find(host, info.id)
+        output.line({"type": "interrupted", "session": current.id, "status": current.status, "stop": current.stop})
     return 0
+
+
+def _interrupt(host: Host, session: str) -> None:
+    """Reach the process that drives it, or settle it here; tries again while it changes hands."""
+    from impl.control import deliver
+
+    for _ in range(50):
+        if deliver(host, session, "interrupt") or core.cancel_abandoned(host, session):
+            return
+        info = host.store.session(session)
+        if info is None or info.status == "stopped":
+            return
+        time.sleep(0.1)
+    message = f"Another process drives {session} and does not answer."
+    raise output.Refused("busy", message, "End that process, then interrupt again.")
+
+
+# --- reading -------------------------------------------------------------------------------------------
 
 
 def sessions(as_json: Json = False) -> int:
@@ -182,8 +226,9 @@ def transcript(
     if not follow:
         rows = [event.to_json() for event in host.store.events(info.id)]
         if stream and (draft := host.store.draft(info.id)) is not None:
-            body = {"id": draft[0], "text": draft[1], "thinking": draft[2]}
-            rows.append(Event(info.id, 0, host.now(), "draft", data=body).to_json())
+            from tui.commands.driving import draft_now
+
+            rows.append(draft_now(host, info.id, draft).to_json())
         output.rows(rows, as_json=as_json, table=_event_line)
         return 0
     _follow(host, info, json=as_json, stream=stream)
@@ -192,6 +237,8 @@ def transcript(
 
 def _follow(host: Host, info: SessionInfo, *, json: bool, stream: bool) -> None:
     """Events as they come, until the session is stopped and all of it was printed."""
+    from tui.commands.driving import Printer, draft_now
+
     after, shown = 0, None
     printer = Printer(json=True, stream=stream) if json else lambda event: output.text(_event_line(event.to_json()))
     while True:
@@ -201,8 +248,7 @@ def _follow(host: Host, info: SessionInfo, *, json: bool, stream: bool) -> None:
             printer(event)
         draft = host.store.draft(info.id) if stream else None
         if draft is not None and draft != shown:
-            body = {"id": draft[0], "text": draft[1], "thinking": draft[2]}
-            printer(Event(info.id, 0, host.now(), "draft", data=body))
+            printer(draft_now(host, info.id, draft))
         shown = draft
         if current is None or current.status != "running":
             return
@@ -227,6 +273,8 @@ def search(
 
 def costs(as_json: Json = False) -> int:
     """What sessions have cost, by day and agent; what is not known is said."""
+    from decimal import Decimal
+
     totals: dict[tuple[str, str], dict[str, Any]] = {}
     for info in build_host().store.sessions():
         key = (info.started[:10], info.agent or info.kind)
@@ -263,6 +311,8 @@ def find(host: Host, prefix: str) -> SessionInfo:
 
 def limits(words: list[str] | None) -> Limits:
     """`--limit` words as limits."""
+    from decimal import Decimal, InvalidOperation
+
     values: dict[str, object] = {}
     for word in words or ():
         name, found, number = word.partition("=")
@@ -275,27 +325,27 @@ def limits(words: list[str] | None) -> Limits:
         if name not in ("steps", "tokens", "usd", "seconds") or not found or not valid:
             raise typer.BadParameter(f"--limit takes steps|tokens|usd|seconds=N, not {word!r}")
         values[name] = number
-    return limits_from(values)
-
-
-def _known(host: Host, name: str | None) -> str | None:
-    """A provider's name, checked before a session is made."""
-    if name is not None:
-        try:
-            host.provider(name)
-        except LookupError as error:
-            raise output.Refused("not_found", str(error.args[0]), "List them with: artificer providers") from error
-    return name
+    return core.limits_from(values)
 
 
 def _source(source: str | None) -> str | None:
-    """A local path made absolute, so that the session can go on from anywhere; a URL as it is."""
-    if source is None or "://" in source or source.startswith("git@"):
-        return source
-    path = Path(source).expanduser().absolute()
-    if not path.exists():
-        raise output.Refused("not_found", f"There is nothing at {path}.", "Give a folder that exists, or a git URL.")
-    return str(path.resolve())
+    """A local path made absolute, so that the session can go on from anywhere; a URL as it is. Refused where it
+    can be said at once that nothing can come of it."""
+    if source is None:
+        return None
+    from impl.sources import SourceError
+    from impl.sources.refs import parse_reference
+
+    try:
+        reference = parse_reference(source)
+    except SourceError as error:
+        raise output.Refused(error.code, error.message, error.hint) from error
+    if reference.path is None:
+        return source.strip()
+    if not reference.path.exists():
+        hint = "Give a folder that exists, or a git URL."
+        raise output.Refused("not_found", f"There is nothing at {reference.path}.", hint)
+    return str(reference.path)
 
 
 def session_row(info: SessionInfo) -> dict[str, Any]:
