@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from core.ports import StoreError
+from core import StoreError
 from impl.store import errors
 
 _NAME: Final = re.compile(r"[0-9a-f]{64}")

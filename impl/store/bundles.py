@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from core.events import encode
-from core.ports import ChannelEntry, Revision, StoreError, TreeEntry, ValidationRun
+from core import ChannelEntry, Revision, StoreError, TreeEntry, ValidationRun, encode
 from impl.store.blobs import Blobs
 from impl.store.database import Part, Row
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 from urllib.parse import quote
 
-from core.ports import StoreError
+from core import StoreError
 from impl.store import errors, schema
 
 Durability = Literal["process", "full"]

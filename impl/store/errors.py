@@ -7,7 +7,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from core.ports import StoreError
+from core import StoreError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})

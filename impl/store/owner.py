@@ -16,7 +16,7 @@ import weakref
 from pathlib import Path
 from typing import Final
 
-from core.ports import StoreError
+from core import StoreError
 from impl.store import errors
 
 #: Unix socket paths may have 104 bytes on some systems; a margin for the terminating NUL and a suffix.

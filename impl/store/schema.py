@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-from core.ports import StoreError
+from core import StoreError
 
 #: "ARTF": tells this database from any other that lies at the same path.
 APPLICATION_ID: Final = 0x41525446

@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from core.events import Event
-from core.ports import SearchHit, StoreError
+from core import Event, SearchHit, StoreError
 from impl.store.database import Part, Row
 from impl.store.schema import SEQ_BITS, SEQ_MASK
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from core.events import Event, encode
-from core.ports import SessionInfo, StoreError
+from core import Event, SessionInfo, StoreError, encode
 from impl.store.database import Part, Row
 from impl.store.owner import Run
 from impl.store.schema import SEQ_BITS, SEQ_MASK

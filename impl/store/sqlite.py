@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from core.events import encode
+from core import encode
 from impl.store import errors
 from impl.store.blobs import Blobs
 from impl.store.bundles import Bundles
@@ -19,7 +19,7 @@ from impl.store.search import Search
 from impl.store.sessions import Sessions
 
 if TYPE_CHECKING:
-    from core.ports import Store
+    from core import Store
 
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 #: Table, key and column of the places that name blobs.
