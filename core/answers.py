@@ -73,16 +73,12 @@ def choose(options: Sequence[Option], text: str, *, multiple: bool) -> tuple[str
         return ()
     if text.casefold() in ("all", "*", "everything"):
         return tuple(option.id for option in options)
-    parts = [part for part in re.split(r"[,;]|\band\b", text) if part.strip()]
-    if len(parts) < 2:
-        parts = text.split()
-    picked: set[str] = set()
-    for part in parts:
-        ids = _range(options, part.strip())
-        if not ids:
-            return ()
-        picked.update(ids)
-    return tuple(option.id for option in options if option.id in picked)
+    for parts in (re.split(r"[,;]", text), re.split(r"[,;]|\band\b", text), text.split()):
+        named = [_range(options, part.strip()) for part in parts if part.strip()]
+        if named and all(named):
+            picked = {id for ids in named for id in ids}
+            return tuple(option.id for option in options if option.id in picked)
+    return ()
 
 
 def _range(options: Sequence[Option], part: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,10 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.driver import Decision, Tool, ToolOutput
-from core.events import Event
-from core.policy import decide
+from core.policy import COMMAND_DEFAULTS, decide
 from core.ports import SandboxUnavailable, StoreError, Workspace
-from core.progress import Step
 from core.provider import ToolCall
 from core.session import SessionLog
 from core.stops import Option, Stop, Waiting
@@ -21,6 +20,10 @@ from core.stops import Option, Stop, Waiting
 OUTPUT_CAP = 30_000
 """Characters of one result that a model reads; the whole text is kept as a blob up to WHOLE_CAP."""
 WHOLE_CAP = 4_000_000
+AT_ONCE = 8
+"""How many parallel-safe calls of one turn run at the same time."""
+UNSAFE_TOOL = "sandbox:process"
+"""What a person allows who lets commands run without a sandbox."""
 
 
 class Parked(Exception):
@@ -44,26 +47,27 @@ class Grants:
     always: Callable[[str], bool]
 
 
-def grants_from(events: Sequence[Event], always: Callable[[str], bool]) -> Grants:
-    """The grants that stand in a session's log."""
+def grants_from(approvals: Sequence[Mapping[str, Any]], always: Callable[[str], bool]) -> Grants:
+    """The grants that the `approval` events of a session's log stand for."""
     grants = Grants({}, set(), set(), always)
-    for event in events:
-        if event.kind == "approval":
-            note_approval(grants, event.data)
+    for data in approvals:
+        _note_approval(grants, data)
     return grants
 
 
-def note_approval(grants: Grants, data: Mapping[str, Any]) -> None:
-    """Take one `approval` event's body into account."""
+def _note_approval(grants: Grants, data: Mapping[str, Any]) -> None:
     call, tool = str(data.get("call")), str(data.get("tool"))
+    detail = data.get("detail") or {}
     match data.get("scope"):
         case "deny":
             grants.denied.add(call)
         case "session" | "always":
             grants.session.add(tool)
-            grants.once[call] = data.get("detail") or {}
+            if detail.get("unsafe"):  # they were told that it runs without a sandbox
+                grants.session.add(UNSAFE_TOOL)
+            grants.once[call] = detail
         case _:
-            grants.once[call] = data.get("detail") or {}
+            grants.once[call] = detail
 
 
 @dataclass(slots=True)
@@ -111,23 +115,35 @@ class Calls:
         self._digest: str | None = None
         self._validators: dict[str, Any] = {}
 
-    async def run(self, call: ToolCall) -> tuple[Step, int]:
-        """Give `call` its one result; returns the step for the guard and the result's seq.
+    def next(self) -> list[ToolCall]:
+        """The open calls to run now: those from the front that may run at once, else the first alone."""
+        pending = iter(self._log.history.pending.values())
+        together = list(itertools.islice(itertools.takewhile(self._parallel, pending), AT_ONCE))
+        return together or [next(iter(self._log.history.pending.values()))]
+
+    def _parallel(self, call: ToolCall) -> bool:
+        tool = self._tools.get(call.name)
+        return tool is not None and tool.parallel and self._decision(tool, call) == "allow"
+
+    async def run(self, call: ToolCall) -> None:
+        """Give `call` its one result.
 
         Raises Parked where a person must decide first. What the model got wrong is a result it can act on.
         """
         problem = self._problem(call)
         tool = self._tools.get(call.name)
         if problem is not None or tool is None:
-            return self._reject(call, problem or "")
-        approval = self._grants.once.get(call.id)
+            self._reject(call, problem or "")
+            return
         match self._decision(tool, call):
+            case "deny" if call.id in self._grants.denied:
+                self._reject(call, f"The person did not allow this call of {call.name}. Do without it, or ask them.")
             case "deny":
-                return self._reject(call, f"The policy does not allow {call.name}. Do without it, or ask the person.")
+                self._reject(call, f"The policy does not allow {call.name}. Do without it, or ask the person.")
             case "ask":
-                raise Parked(Stop.NEEDS_APPROVAL, _approval(call), call.name)
+                raise Parked(Stop.NEEDS_APPROVAL, self._approval(call), call.name)
             case "allow":
-                return await self._execute(tool, call, approval)
+                await self._execute(tool, call)
 
     def _decision(self, tool: Tool, call: ToolCall) -> Decision:
         if call.id in self._grants.denied:
@@ -149,26 +165,38 @@ class Calls:
         return self._schema_problem(call.name, call.args)
 
     def _schema_problem(self, name: str, args: Mapping[str, Any]) -> str | None:
+        from jsonschema.exceptions import SchemaError, ValidationError, best_match
+
+        try:
+            errors: list[ValidationError] = list(itertools.islice(self._validator(name).iter_errors(dict(args)), 20))
+        except SchemaError as error:
+            return f"This call was not run: the schema of {name} is broken: {error.message[:500]}"
+        except Exception as error:  # noqa: BLE001 - a schema may break its validator in any way; it is not ours
+            return f"This call was not run: the schema of {name} is broken: {str(error)[:500]}"
+        if not errors:
+            return None
+        worst = best_match(errors) or errors[0]
+        where = "/".join(str(part) for part in worst.absolute_path)
+        at = f" at {where}" if where else ""
+        return f"This call was not run: its arguments do not fit the schema{at}: {worst.message[:500]}"
+
+    def _validator(self, name: str) -> Any:
+        """The validator of a tool's schema; references go nowhere, least of all to the network."""
         validator = self._validators.get(name)
         if validator is None:
             from jsonschema import Draft202012Validator
             from referencing import Registry
 
+            schema = dict(self._tools[name].spec.input_schema)
+            Draft202012Validator.check_schema(schema)
             registry: Any = Registry()
-            validator = Draft202012Validator(dict(self._tools[name].spec.input_schema), registry=registry)
-            self._validators[name] = validator
-        error = next(iter(validator.iter_errors(dict(args))), None)
-        if error is None:
-            return None
-        where = "/".join(str(part) for part in error.absolute_path)
-        at = f" at {where}" if where else ""
-        return f"This call was not run: its arguments do not fit the schema{at}: {error.message[:500]}"
+            validator = self._validators[name] = Draft202012Validator(schema, registry=registry)
+        return validator
 
-    def _reject(self, call: ToolCall, why: str) -> tuple[Step, int]:
+    def _reject(self, call: ToolCall, why: str) -> None:
         result = {"call": call.id, "ok": False, "output": why, "status": "rejected"}
-        events = self._log.append(("tool_call", self._intent(call)), ("tool_result", result))
-        step = Step("tool", tool=call.name, args=call.args, output=why, ok=False, rejected=True, workspace=self._digest)
-        return step, events[-1].seq
+        intent = () if call.id in self._log.history.intents else (("tool_call", self._intent(call)),)
+        self._log.append(*intent, ("tool_result", result))
 
     def _intent(self, call: ToolCall) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -181,9 +209,10 @@ class Calls:
             body["raw"] = call.raw[:OUTPUT_CAP]
         return body
 
-    async def _execute(self, tool: Tool, call: ToolCall, approval: Mapping[str, Any] | None) -> tuple[Step, int]:
+    async def _execute(self, tool: Tool, call: ToolCall) -> None:
         if call.id not in self._log.history.intents:
             self._log.append(("tool_call", self._intent(call)))
+        approval = self._grants.once.get(call.id)
         context = CallContext(self._log.id, call.id, self._log, self._open_workspace, approval)
         began = time.monotonic()
         output = await self._run(tool, call, context)
@@ -191,19 +220,9 @@ class Calls:
             raise Parked(output.stop, output.waiting, output.detail, output.evidence)
         if tool.writes:
             self._digest = await asyncio.to_thread(self._workspace_digest)
-        seq, text = self._store_result(call, output, time.monotonic() - began, polls=tool.polls)
+        self._store_result(call, output, time.monotonic() - began, polls=tool.polls)
         if output.stop is not None:
             raise Parked(output.stop, None, output.detail, output.evidence)
-        step = Step(
-            "tool",
-            tool=call.name,
-            args=call.args,
-            output=text,
-            ok=output.ok,
-            workspace=self._digest,
-            polls=tool.polls,
-        )
-        return step, seq
 
     async def _run(self, tool: Tool, call: ToolCall, context: CallContext) -> ToolOutput:
         try:
@@ -221,7 +240,7 @@ class Calls:
         except Exception as error:  # noqa: BLE001 - a fault in one tool must be a result, not the session's end
             return ToolOutput(f"The tool failed inside Artificer: {type(error).__name__}: {error}", ok=False)
 
-    def _store_result(self, call: ToolCall, output: ToolOutput, took: float, *, polls: bool) -> tuple[int, str]:
+    def _store_result(self, call: ToolCall, output: ToolOutput, took: float, *, polls: bool) -> None:
         text = clean(output.text)
         body: dict[str, Any] = {
             "call": call.id,
@@ -239,8 +258,24 @@ class Calls:
             body["workspace"] = self._digest
         if polls:
             body["polls"] = True
-        events = self._log.append(("tool_result", body))
-        return events[-1].seq, str(body["output"])
+        self._log.append(("tool_result", body))
+
+    def _approval(self, call: ToolCall) -> Waiting:
+        args = json.dumps(call.args, ensure_ascii=False, indent=2)
+        detail: dict[str, Any] = {"tool": call.name, "args": dict(call.args or {})}
+        message = f"Run {call.name} with {args if len(args) < 2000 else args[:2000] + ' …'}?"
+        if self._unsafe and call.name in COMMAND_DEFAULTS:
+            message = f"No sandbox: this would run directly on this machine, with your rights. {message}"
+            detail["unsafe"] = True
+        return Waiting(
+            kind="approval",
+            id=call.id,
+            message=message,
+            options=APPROVAL_OPTIONS,
+            recommended="once",
+            free_text=False,
+            detail=detail,
+        )
 
 
 def clean(text: str) -> str:
@@ -260,19 +295,6 @@ def cap(text: str, limit: int) -> str:
     left_out = len(text) - 2 * half
     gap = f"[… {left_out:,} characters left out here; the whole output is kept in the session …]"
     return f"{text[:half]}\n{gap}\n{text[-half:]}"
-
-
-def _approval(call: ToolCall) -> Waiting:
-    args = json.dumps(call.args, ensure_ascii=False, indent=2)
-    return Waiting(
-        kind="approval",
-        id=call.id,
-        message=f"Run {call.name} with {args if len(args) < 2000 else args[:2000] + ' …'}?",
-        options=APPROVAL_OPTIONS,
-        recommended="once",
-        free_text=False,
-        detail={"tool": call.name, "args": dict(call.args or {})},
-    )
 
 
 APPROVAL_OPTIONS = (

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from core.loop import Compactor
-from core.provider import (
-    Message,
-    ModelProvider,
-    ModelRequest,
-    ProviderError,
-    Text,
-    TextDelta,
-    Thinking,
-    ThinkingDelta,
-    ToolCall,
-    ToolCallDelta,
-    ToolResult,
-    TurnEnd,
-)
+from core.provider import Message, ModelRequest, ProviderError, Text, Thinking, ToolCall, ToolResult, TurnEnd
 from core.session import Pair, SessionLog
 
 NEAR = 0.8
 """The part of the window that may be used before the history is compacted."""
-KEEP_RECENT = 6
+KEEP = 0.3
+"""The part of the window that the newest messages, which stay as they are, may take."""
+SHRUNK = 0.9
+"""A compaction that leaves more than this part of what was there is none."""
 CHARS_PER_TOKEN = 3.5
 ASK = (
     "Summarise this conversation so that you can go on from the summary alone. Keep: what the person wants and "
@@ -50,64 +40,75 @@ def estimate(system: str, messages: Sequence[Message]) -> int:
     return int(size / CHARS_PER_TOKEN)
 
 
-def split_point(messages: Sequence[Message], keep: int = KEEP_RECENT) -> int:
-    """How many messages from the start to summarise, so that what is kept begins with a model's message and no
-    call is parted from its result. 0 where nothing can be cut."""
-    at = max(len(messages) - keep, 0)
-    while at > 1 and messages[at].role != "assistant":
+def split_point(messages: Sequence[Message], room: int) -> int:
+    """How many messages from the start to summarise, so that what is kept takes at most `room` tokens (but always
+    the last exchange), begins with a model's message, and no call is parted from its result. 0 where nothing can
+    be cut."""
+    cut, size, at = 0, 0, len(messages)
+    while at > 1:
         at -= 1
-    return at if at > 1 else 0
+        size += estimate("", messages[at : at + 1])
+        if size > room and cut:
+            break
+        if messages[at].role == "assistant" and messages[at - 1].role == "user":
+            cut = at
+    return cut
 
 
-def compactor(log: SessionLog, provider: ModelProvider, window: int) -> Compactor:
-    """A compactor for one session; it measures incrementally, so that asking costs the same at any length."""
+def compactor(log: SessionLog, window: int | None) -> Compactor:
+    """A compactor for one session; it measures incrementally, so that asking costs the same at any length.
+
+    Where the window is not known it acts only by `force`: once a provider said that a request was too long.
+    """
     counted = 0
     tokens = 0
 
-    async def compact(request: ModelRequest) -> list[Pair]:
+    async def compact(
+        request: ModelRequest, ask: Callable[[ModelRequest], Awaitable[TurnEnd]], *, force: bool = False
+    ) -> list[Pair]:
         nonlocal counted, tokens
+        if window is None and not force:
+            return []
         if counted > len(request.messages):
             counted = tokens = 0
         tokens += estimate("", request.messages[counted:])
         counted = len(request.messages)
-        total = tokens + estimate(request.system, ())
-        if total < window * NEAR:
+        fixed = estimate(request.system, ()) + sum(len(str(tool.input_schema)) for tool in request.tools) // 4
+        total = tokens + fixed
+        most = total if window is None else min(total, window) if force else window
+        if total < most * NEAR:
             return []
-        cut = split_point(request.messages)
+        cut = split_point(request.messages, int(most * KEEP))
         if not cut:
             raise ProviderError("context", "The conversation fills the model's window and cannot be made shorter.")
-        summary = await _summarise(provider, request, cut, window)
-        after = estimate(summary, request.messages[cut:]) + estimate(request.system, ())
-        if after >= total * 0.9:
+        summary = await _summarise(ask, request, cut, most)
+        after = estimate(summary, request.messages[cut:]) + fixed
+        if after >= total * SHRUNK:
             raise ProviderError("context", "The conversation fills the model's window; a summary would not be shorter.")
         counted = tokens = 0
-        body = {"summary": summary, "messages": cut, "before_tokens": total, "after_tokens": after}
+        body = {
+            "summary": summary,
+            "upto": log.history.seq_of(cut),
+            "messages": cut,
+            "before_tokens": total,
+            "after_tokens": after,
+        }
         return [("compaction", body)]
 
     return compact
 
 
-async def _summarise(provider: ModelProvider, request: ModelRequest, cut: int, window: int) -> str:
-    """Ask the model for a summary of the first `cut` messages, given as one text so that no call is left open."""
+async def _summarise(
+    ask: Callable[[ModelRequest], Awaitable[TurnEnd]], request: ModelRequest, cut: int, window: int
+) -> str:
+    """A summary of the first `cut` messages, which are given as one text so that no call is left open."""
     text = render(request.messages[:cut])
     most = int(window * 0.6 * CHARS_PER_TOKEN)
     if len(text) > most:
         text = f"{text[: most // 3]}\n[…]\n{text[-2 * most // 3 :]}"
-    ask = ModelRequest(
-        session=request.session,
-        system=ASK,
-        messages=[Message("user", (Text(text),))],
-        tools=(),
-        model=request.model,
-    )
-    parts: list[str] = []
-    async for item in provider.stream(ask):
-        match item:
-            case TurnEnd():
-                parts = [b.text for b in item.blocks if isinstance(b, Text)]
-            case TextDelta() | ThinkingDelta() | ToolCallDelta():
-                pass
-    summary = "\n\n".join(parts).strip()
+    messages = [Message("user", (Text(text),))]
+    turn = await ask(ModelRequest(request.session, ASK, messages, (), request.model))
+    summary = "\n\n".join(b.text for b in turn.blocks if isinstance(b, Text)).strip()
     if not summary:
         raise ProviderError("context", "The conversation fills the model's window, and its summary came back empty.")
     return f"Summary of the conversation so far:\n\n{summary}"

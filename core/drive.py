@@ -3,40 +3,53 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import re
 import time
-from typing import Any
+from typing import Any, Final
 
 from core.bridge import Assembled, assemble
 from core.builder.state import BuildState
-from core.calls import APPROVAL_OPTIONS, Calls, Parked, grants_from
+from core.calls import APPROVAL_OPTIONS, UNSAFE_TOOL, Calls, Grants, Parked, grants_from
 from core.driver import Driver, Limits, Prepares
 from core.history import NEVER_RAN
-from core.intake import Intake
+from core.intake import GOING_ON, Intake
 from core.launch import Busy, LaunchInput, NoSuchSession, Outcome
-from core.loop import LoopInput, StopRecord, guard_from, run_loop
-from core.policy import limits_from, limits_to_json, tighter
-from core.ports import Sandbox, SandboxUnavailable, SessionInfo, Workspace
+from core.loop import LoopInput, StopRecord, run_loop
+from core.policy import grant_key, limits_to_json
+from core.ports import Sandbox, SandboxUnavailable, SessionInfo, StoreError, Workspace
 from core.provider import ModelProvider, Provider
 from core.session import Pair, SessionLog
+from core.standing import Standing
 from core.stops import Stop, Waiting
 from core.streaming import settle_draft
+from core.watching import Watching
 from core.workdigest import WorkspaceDigest
 
-UNSAFE_TOOL = "sandbox:process"
+_HEARD: Final = frozenset(
+    {Stop.COMPLETED, Stop.AWAITING_USER, Stop.NEEDS_APPROVAL, Stop.NEEDS_CREDENTIALS, Stop.DOOM_LOOP, Stop.REFUSED}
+)
+"""Stops at which words the person had said meanwhile are heard at once: the loop goes on with them."""
 
 
 class Drive:
-    """One drive of one session."""
+    """One drive of one session. Made for one that exists, it owns it; `close` gives it up again."""
 
     def __init__(self, driver: Driver, launch: LaunchInput) -> None:
         self.driver = driver
         self.launch = launch
         self.host = launch.host
         self.state = BuildState()
+        self.standing = Standing()
+        self.watching = Watching()
+        self.grants = Grants({}, set(), set(), self._always)
         self.workspace: Workspace | None = None
         self.sandbox: Sandbox | None = None
+        self.provider: Provider | None = None
         self.began = time.monotonic()
+        self.new = False
         self.log = self._open()
+        self.watching.live()
 
     # --- opening -----------------------------------------------------------------------------------
 
@@ -47,18 +60,24 @@ class Drive:
         if known is None:
             if launch.task is None:
                 raise NoSuchSession(launch.session or "")
-            return self._create()
+            return self._create(launch.task)
         if not store.claim(known.id):
             raise Busy(known.id)
-        log = SessionLog(store, known, launch.bus, launch.watch)
-        log.reducers.append(self.state.apply)
-        self.events = log.load()
+        log = self._log(known)
+        try:
+            log.load()
+        except BaseException:
+            with contextlib.suppress(StoreError):
+                store.release(known.id)
+            raise
         return log
 
-    def _create(self) -> SessionLog:
+    def _log(self, info: SessionInfo) -> SessionLog:
+        reducers = (self.standing.apply, self.state.apply, self.watching.apply)
+        return SessionLog(self.host.store, info, self.launch.bus, self.launch.watch, reducers)
+
+    def _create(self, task: str) -> SessionLog:
         launch = self.launch
-        provider = launch.provider
-        name = provider.name if isinstance(provider, Provider) else provider or "offline"
         info = SessionInfo(
             id=launch.session or self.host.new_id(),
             kind=launch.kind,
@@ -68,11 +87,11 @@ class Drive:
             parent=launch.parent,
             depth=launch.depth,
             started=self.host.now(),
-            provider=name,
+            provider=launch.provider_name or "offline",
             model=launch.model,
             sandbox=launch.sandbox,
             usd="0.00",
-            title=_title(launch.task or ""),
+            title=_title(task),
         )
         started = {
             "kind": info.kind,
@@ -89,25 +108,15 @@ class Drive:
             "publish": launch.publish,
             "source": launch.source,
         }
-        first: list[Pair] = [("started", started), ("message", {"role": "user", "text": launch.task or ""})]
-        self.events = self.host.store.create_session(info, first)
-        log = SessionLog(self.host.store, info, launch.bus, launch.watch)
-        log.reducers.append(self.state.apply)
-        for event in self.events:
-            log.history.apply(event)
-            self.state.apply(event)
-            if launch.watch is not None:
-                launch.watch(event)
-        launch.bus.notify(info.id)
+        log = self._log(info)
+        log.create(("started", started), ("message", {"role": "user", "text": task}))
         self.new = True
         return log
-
-    new = False
 
     # --- driving -----------------------------------------------------------------------------------
 
     async def to_stop(self) -> Outcome:
-        """Settle what the person said, run the loop, store its stop."""
+        """Settle what the person said, run the loop, store its stop. Raises StoreError where that cannot be."""
         task = asyncio.current_task()
         try:
             record = await self._run()
@@ -117,17 +126,25 @@ class Drive:
                 task.uncancel()
         except Parked as parked:
             record = StopRecord(parked.stop, parked.detail or None, None, parked.waiting, parked.evidence)
+        except StoreError as error:
+            try:
+                return self._stop(_fault(error))
+            except StoreError:
+                raise error from None
+        except Exception as error:  # noqa: BLE001 - whatever fails in a driver or a tool's setting must not be a traceback
+            record = _fault(error)
         return self._stop(record)
 
     async def _run(self) -> StopRecord:
-        provider = self._provider()
+        self._note_settings()
         if not self.new:
-            intake = Intake(self.log, self.events, self.limits(), self._on_reply)
+            intake = Intake(self.log, self.standing, await self._limits_now())
             early = intake.take(self.launch.task, self.launch.answer)
             if early is not None:
                 return early
             if self.log.info.stop is not None:  # it runs again, also where nothing was said
-                self.log.append(stop=None, ended=None)
+                self.log.append(**GOING_ON)
+        provider = self._provider()
         if not isinstance(provider, ModelProvider):
             message = f"{provider.name} drives itself, and sessions driven so are not part of this version."
             return StopRecord(Stop.PROVIDER_ERROR, "capability", None, None, {"message": message, "text": message})
@@ -141,49 +158,54 @@ class Drive:
         if isinstance(self.driver, Prepares):
             await self.driver.prepare(self.log.emit, self.host.workspace_path(self.log.id))
         agent = await assemble(self.driver, builder=self.log.info.kind == "builder")
-        return await run_loop(self.log, self._loop_input(agent, provider))
+        return await self._loop(self._loop_input(agent, provider))
+
+    async def _loop(self, given: LoopInput) -> StopRecord:
+        """The loop to its stop; where the person had spoken meanwhile, on with what they said."""
+        while True:
+            record = await run_loop(self.log, given)
+            if record.stop not in _HEARD or not given.inbox:
+                return record
+            Intake(self.log, self.standing, given.limits).say(*given.inbox)
+            given.inbox.clear()
 
     def _loop_input(self, agent: Assembled, provider: ModelProvider) -> LoopInput:
         from core.compaction import compactor
 
         info, persona = self.log.info, agent.persona
-        grants = grants_from(self.events, self._always)
+        self.grants = grants_from(self.standing.approvals, self._always)
         digest = WorkspaceDigest(self.host.workspace_path(info.id))
         calls = Calls(
             self.log,
             agent.tools,
             persona.policy,
-            grants,
+            self.grants,
             self._open_workspace,
             digest.take,
             unsafe=self.sandbox is not None and self.sandbox.unsafe,
         )
-        self.grants = grants
         model = info.model or persona.model or provider.default_model()
-        window = self.launch.context_window or provider.context_window(model)
         return LoopInput(
             system=agent.system,
             tools=agent.specs,
             calls=calls,
             provider=provider,
             model=model,
-            effort=self.launch.effort,
-            limits=tighter(persona.limits, self.limits()),
+            effort=self.launch.effort or self.standing.effort,
+            limits=self.standing.limits(persona.limits),
             on_reply=self._on_reply,
-            guard=guard_from(self.events),
-            compact=compactor(self.log, provider, window) if window else None,
+            watching=self.watching,
+            compact=compactor(self.log, self.launch.context_window or provider.context_window(model)),
             inbox=self.launch.mailbox.inbox,
+            spent_s=self.standing.driven_s,
             started=self.began,
         )
 
-    def limits(self) -> Limits:
-        """The session's limits: as started, as changed since, as given now."""
-        values: dict[str, Any] = {}
-        for event in self.events:
-            if event.kind in ("started", "settings") and isinstance(event.data.get("limits"), dict):
-                values.update(event.data["limits"])
-        values.update(limits_to_json(self.launch.limits))
-        return limits_from(values)
+    async def _limits_now(self) -> Limits:
+        """The limits an answer may extend; a driver that cannot say who it is has none of its own."""
+        if self.launch.answer is None:
+            return Limits()
+        return self.standing.limits((await self.driver.persona()).limits)
 
     def _on_reply(self, text: str) -> StopRecord:
         """A plain reply: done, or, of a Builder whose revision is not there yet, a question."""
@@ -193,22 +215,32 @@ class Drive:
 
     # --- provider, sandbox -------------------------------------------------------------------------
 
-    def _provider(self) -> Provider:
-        """The provider of this drive; a change of provider, model, sandbox or limits is recorded."""
+    def _note_settings(self) -> None:
+        """Record what this drive changes of the session: provider, model, sandbox, effort, limits.
+
+        An answer changes no limits: a launch that still names those of the start must not undo an extension.
+        """
         launch, info = self.launch, self.log.info
-        given = launch.provider
-        name = given.name if isinstance(given, Provider) else given or info.provider
-        changes: dict[str, Any] = {}
-        if not self.new:
-            wanted = {"provider": name, "model": launch.model, "sandbox": launch.sandbox}
-            changes = {k: v for k, v in wanted.items() if v is not None and v != getattr(info, k)}
-            if "provider" in changes and "model" not in changes and info.model is not None:
-                changes["model"] = None
-            limits = limits_to_json(launch.limits)
-            if changes or limits:
-                body = {**changes, **({"limits": limits} if limits else {})}
-                self.events += self.log.append(("settings", body), **changes)
-        return given if isinstance(given, Provider) else self.host.provider(name)
+        if self.new:
+            return
+        wanted = {"provider": launch.provider_name, "model": launch.model, "sandbox": launch.sandbox}
+        columns: dict[str, str | None] = {k: v for k, v in wanted.items() if v is not None and v != getattr(info, k)}
+        if "provider" in columns and "model" not in columns and info.model is not None:
+            columns["model"] = None
+        body: dict[str, Any] = dict(columns)
+        limits = limits_to_json(launch.limits)
+        if limits and launch.answer is None:
+            body["limits"] = limits
+        if launch.effort is not None and launch.effort != self.standing.effort:
+            body["effort"] = launch.effort
+        if body:
+            self.log.append(("settings", body), **columns)
+
+    def _provider(self) -> Provider:
+        """The provider of this drive. Raises LookupError for a name there is none of."""
+        given = self.launch.provider
+        self.provider = given if isinstance(given, Provider) else self.host.provider(self.log.info.provider)
+        return self.provider
 
     def _sandbox_name(self) -> str | None:
         return self.launch.sandbox or self.log.info.sandbox
@@ -225,7 +257,10 @@ class Drive:
         """The unsafe mode needs a yes, unless it was asked for by name or no source code can run."""
         if not sandbox.unsafe or self._sandbox_name() == sandbox.name or UNSAFE_TOOL in self.grants.session:
             return
-        if self.host.provider(self.log.info.provider).runs_no_source_code or call in self.grants.once:
+        seen = self.grants.once.get(call, {})
+        if seen.get("unsafe") or seen.get("tool") == UNSAFE_TOOL or self._always(UNSAFE_TOOL):
+            return
+        if self.provider is not None and self.provider.runs_no_source_code:
             return
         message = (
             "No sandbox works here, so commands would run directly on this machine, with your rights. "
@@ -236,7 +271,7 @@ class Drive:
         raise Parked(Stop.NEEDS_APPROVAL, waiting, UNSAFE_TOOL)
 
     def _always(self, tool: str) -> bool:
-        return bool(self.host.store.get_value(f"grant:{self.log.info.agent or 'builder'}:{tool}"))
+        return bool(self.host.store.get_value(grant_key(self.log.info, tool)))
 
     # --- ending ------------------------------------------------------------------------------------
 
@@ -255,22 +290,39 @@ class Drive:
         return StopRecord(Stop.CANCELLED)
 
     def _stop(self, record: StopRecord) -> Outcome:
-        """Store the stop; the session's columns say it in the same transaction."""
+        """Store the stop; the session's columns say it in the same transaction. Words nobody heard are kept."""
+        inbox = self.launch.mailbox.inbox
+        if inbox:
+            Intake(self.log, self.standing, Limits()).say(*inbox)
+            inbox.clear()
         columns: dict[str, Any] = {"stop": record.stop.value, "ended": self.host.now(), "summary": summary(record)}
         state = self.state
         if self.log.info.kind == "builder" and state.agent:
             columns |= {"agent": state.agent, "digest": state.digest, "channel": state.channel}
-        self.log.append(("stop", record.to_json()), **columns)
+        body = {**record.to_json(), "driven_s": round(time.monotonic() - self.began, 3)}
+        self.log.append(("stop", body), **columns)
+        self.launch.mailbox.stopped = True
         info = self.log.info
         return Outcome(record.stop, info, record, info.agent, info.digest, info.channel)
 
     async def close(self) -> None:
-        """Free the sandbox and give the session up."""
+        """Free the sandbox and give the session up, the one whatever becomes of the other."""
         try:
             if self.workspace is not None:
                 await self.workspace.close()
         finally:
-            self.host.store.release(self.log.id)
+            with contextlib.suppress(StoreError):  # where nothing can be written, our death frees it
+                self.host.store.release(self.log.id)
+
+
+def _fault(error: Exception) -> StopRecord:
+    """The stop for what failed in Artificer, its driver or its store: words, and where the person may look."""
+    code = getattr(error, "code", None)
+    detail = code if isinstance(code, str) else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).lower()
+    message = str(getattr(error, "message", None) or (error.args[0] if error.args else "") or type(error).__name__)
+    hint = str(getattr(error, "hint", None) or "")
+    evidence = {"error": type(error).__name__, "message": message, "hint": hint, "text": f"{message} {hint}".strip()}
+    return StopRecord(Stop.PLATFORM_ERROR, detail, None, None, evidence)
 
 
 def summary(record: StopRecord) -> str:

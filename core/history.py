@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ UNKNOWN_OUTCOME = (
 )
 NEVER_RAN = "This call never ran: the session stopped before its turn came."
 UNREADABLE = "The result of this call was stored but cannot be read any more."
+LOST_MESSAGE = "[Here stood a message that was stored but cannot be read any more. Ask for it where it matters.]"
 
 
 def blocks_to_json(blocks: Sequence[Block]) -> list[dict[str, Any]]:
@@ -85,9 +87,11 @@ def _block_from_json(row: dict[str, Any]) -> Block | None:
 class History:
     """Events in, messages out. `apply` costs the same however long the session is.
 
-    `messages` only ever grows at its end, but after a compaction, so consecutive requests share a prefix.
-    `pending` are the calls of the last assistant message that have no result yet, in call order; `intents`
-    those of them whose intent to run is stored.
+    `messages` only ever grows at its end, but after a compaction or a rewind, so consecutive requests share a
+    prefix. `pending` are the calls of the last assistant message that have no result yet, in call order; `intents`
+    those of them whose intent to run is stored; `parked` the one a person was asked about. `reply` is the last
+    answer's text, pieces that were cut at the output limit joined; `cuts` how many such pieces stand in a row;
+    `finish` how the last answer ended, None where it never did (`incomplete`).
     """
 
     def __init__(self) -> None:
@@ -98,27 +102,34 @@ class History:
         self.call_ids: set[str] = set()
         self.turns = 0
         self.incomplete = False
+        self.finish: str | None = None
+        self.reply = ""
+        self.cuts = 0
+        self._cut = ""
         self._calls: tuple[ToolCall, ...] = ()
         self._results: dict[str, ToolResult] = {}
-        self._ends: list[tuple[int, int]] = []  # (event seq, messages then), to cut at a compaction
+        self._held: list[str] = []  # nudges given while calls were open: they follow the results
+        self._seqs: list[int] = []  # of each message, the event that completed it
 
     def apply(self, event: Event) -> None:
-        """Take one more event. Unknown, damaged and irrelevant ones change nothing."""
+        """Take one more event. Unknown and irrelevant ones change nothing; a damaged one spoils no other."""
         match event.kind:
             case "message":
                 self._message(event)
             case "tool_call":
-                call = str(event.data.get("call"))
-                if call in self.pending:
-                    self.intents.add(call)
+                self._intent(event)
             case "tool_result":
                 self._result(event.data, event.seq)
+            case "nudge" if self.pending:
+                self._held.append(str(event.data.get("text", "")))
             case "nudge":
-                self._close_calls(UNREADABLE)
-                self._add(Message("user", (Text(str(event.data.get("text", ""))),)), event.seq)
+                self._add(_words(str(event.data.get("text", ""))), event.seq)
             case "stop":
                 waiting = event.data.get("waiting")
-                self.parked = str(waiting["id"]) if isinstance(waiting, dict) and "id" in waiting else None
+                if isinstance(waiting, dict) and waiting.get("id") in self.pending:
+                    self.parked = str(waiting["id"])
+            case "answer":
+                self.parked = None
             case "compaction":
                 self._compact(event.data)
             case "rewind":
@@ -128,39 +139,76 @@ class History:
 
     @property
     def turn(self) -> Literal["model", "tools", "person"]:
-        """Who acts next: the model on a user message, the tools on open calls, else the person."""
+        """Who acts next: the model on a user message or a turn it paused, the tools on open calls, else the person."""
         if self.pending:
             return "tools"
-        if self.messages and self.messages[-1].role == "user":
+        if self.messages and (self.messages[-1].role == "user" or self.finish == "pause"):
             return "model"
         return "person"
+
+    def before(self, seq: int) -> int:
+        """How many messages to keep to go back to just before event `seq`, ending on a user's message."""
+        keep = bisect_left(self._seqs, seq)
+        while keep and self.messages[keep - 1].role != "user":
+            keep -= 1
+        return keep
+
+    def seq_of(self, count: int) -> int:
+        """The event that completed the last of the first `count` messages."""
+        return self._seqs[count - 1]
 
     def _message(self, event: Event) -> None:
         data = event.data
         if event.damaged:
+            # Whose it was cannot be read; where the person was to speak, it was most likely theirs.
+            if self.turn == "person":
+                self._add(_words(LOST_MESSAGE), event.seq)
             return
-        self._close_calls(UNREADABLE)
-        self.incomplete = bool(data.get("incomplete"))
+        self._close_calls(UNREADABLE, event.seq)
         if data.get("role") == "user":
-            self._add(Message("user", (Text(str(data.get("text", ""))),)), event.seq)
+            self.incomplete, self.finish, self.cuts, self._cut = False, None, 0, ""
+            self._add(_words(str(data.get("text", ""))), event.seq)
             return
         rows = data.get("blocks")
         blocks = blocks_from_json(rows) if isinstance(rows, list) else (Text(str(data.get("text", ""))),)
         blocks = tuple(b for b in blocks if not (isinstance(b, Text) and not b.text.strip()))
+        calls = tuple(b for b in blocks if isinstance(b, ToolCall))
         self.turns += 1
+        self.incomplete = bool(data.get("incomplete"))
+        self.finish = None if self.incomplete else str(data.get("finish") or "stop")
+        self._note_reply("\n\n".join(b.text for b in blocks if isinstance(b, Text)), cut=not calls)
         if not blocks:
             return
         self._add(Message("assistant", blocks), event.seq)
-        self._calls = tuple(b for b in blocks if isinstance(b, ToolCall))
-        self.pending = {call.id: call for call in self._calls}
+        self._calls = calls
+        self.pending = {call.id: call for call in calls}
         self.call_ids.update(self.pending)
         self.intents.clear()
+        self.parked = None
+
+    def _note_reply(self, text: str, *, cut: bool) -> None:
+        self.reply = self._cut + text
+        if cut and self.finish == "length":
+            self._cut = self.reply
+            self.cuts += 1
+        else:
+            self._cut, self.cuts = "", 0
+
+    def _intent(self, event: Event) -> None:
+        if event.damaged:
+            self.intents.update(self.pending)  # it was one of these
+            return
+        call = str(event.data.get("call"))
+        if call in self.pending:
+            self.intents.add(call)
 
     def _result(self, data: Mapping[str, Any], seq: int) -> None:
         call = str(data.get("call"))
         if call not in self.pending:
             return
         del self.pending[call]
+        if call == self.parked:
+            self.parked = None
         self._results[call] = ToolResult(call, bool(data.get("ok")), str(data.get("output", "")))
         if not self.pending:
             self._flush(seq)
@@ -172,44 +220,48 @@ class History:
         self.intents.clear()
         if results:
             self._add(Message("user", results), seq)
+        for text in self._held:
+            self._add(_words(text), seq)
+        self._held = []
 
-    def _close_calls(self, text: str) -> None:
+    def _close_calls(self, text: str, seq: int) -> None:
         """Give calls that a later message has overtaken their one result."""
         if self.pending:
-            for call in list(self.pending):
+            for call in self.pending:
                 self._results[call] = ToolResult(call, False, text)
             self.pending = {}
-            self._flush(0)
+            self._flush(seq)
 
     def _add(self, message: Message, seq: int) -> None:
         self.messages.append(message)
-        self._ends.append((seq, len(self.messages)))
-
-    def before(self, seq: int) -> int:
-        """How many messages to keep to go back to just before event `seq`, ending on a user's message."""
-        keep = 0
-        for position, (end, count) in enumerate(self._ends):
-            if end >= seq:
-                break
-            if self.messages[position].role == "user":
-                keep = count
-        return keep
+        self._seqs.append(seq)
 
     def _rewind(self, data: Mapping[str, Any]) -> None:
-        keep = data.get("messages")
-        if isinstance(keep, int) and 0 < keep <= len(self.messages):
-            del self.messages[keep:]
-            del self._ends[keep:]
-            self.pending, self._results, self._calls = {}, {}, ()
+        seq = data.get("before")
+        keep = self.before(seq) if isinstance(seq, int) else 0
+        if not keep:
+            return
+        del self.messages[keep:]
+        del self._seqs[keep:]
+        self.pending, self._results, self._calls, self._held = {}, {}, (), []
+        self.intents.clear()
+        self.parked = None
+        self.incomplete, self.finish, self.cuts, self._cut = False, None, 0, ""
 
     def _compact(self, data: Mapping[str, Any]) -> None:
-        upto = data.get("messages")
-        if not isinstance(upto, int) or not 0 < upto <= len(self.messages):
+        upto = data.get("upto")
+        cut = bisect_right(self._seqs, upto) if isinstance(upto, int) else 0
+        if not cut:
             return
-        summary = Message("user", (Text(str(data.get("summary", ""))),))
-        self.messages[:upto] = [summary]
-        shift = upto - 1
-        self._ends = [(seq, count - shift) for seq, count in self._ends[upto - 1 :]]
+        self.messages[:cut] = [_words(str(data.get("summary", "")))]
+        self._seqs[:cut] = [self._seqs[cut - 1]]
+        # Where a result beyond the cut could not be read, its calls are closed late: they went with the summary.
+        while len(self.messages) > 1 and any(isinstance(b, ToolResult) for b in self.messages[1].blocks):
+            del self.messages[1], self._seqs[1]
+
+
+def _words(text: str) -> Message:
+    return Message("user", (Text(text),))
 
 
 def project(events: Iterable[Event]) -> History:
@@ -233,9 +285,9 @@ def repairs(history: History, draft: tuple[str, str, str] | None) -> list[tuple[
         new.append(
             ("tool_result", {"call": call, "ok": False, "output": UNKNOWN_OUTCOME, "status": "unknown"}),
         )
-    if draft is not None:
-        message, text, _ = draft
-        new.append(("message", {"role": "assistant", "id": message, "text": text, "incomplete": True}))
+    if draft is not None and draft[1].strip():
+        body = {"role": "assistant", "id": draft[0], "text": draft[1], "incomplete": True}
+        new.append(("message", body))
     if new:
         new.append(("repair", {"calls": unknown, "draft": draft[0] if draft else None}))
     return new

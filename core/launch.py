@@ -25,9 +25,11 @@ class NoSuchSession(LookupError):
 
 @dataclass(slots=True)
 class Mailbox:
-    """What reaches a running loop from outside: words for its next turn."""
+    """What reaches a running loop from outside: words for its next turn. `stopped` is true once the drive has
+    stored its stop and takes no more."""
 
     inbox: list[str] = field(default_factory=list)
+    stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,11 @@ class LaunchInput:
     mailbox: Mailbox = field(default_factory=Mailbox)
     watch: Callable[[Event], None] | None = None
     bus: Bus = field(default_factory=Bus)
+
+    @property
+    def provider_name(self) -> str | None:
+        """The name of `provider`, however it was given."""
+        return self.provider.name if isinstance(self.provider, Provider) else self.provider
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from core.calls import Calls, Parked
 from core.driver import Limits
-from core.history import blocks_to_json
-from core.policy import limit_hit
-from core.progress import ProgressGuard, Step, Verdict
-from core.provider import Message, ModelProvider, ModelRequest, ProviderError, Text, ToolCall, ToolSpec, TurnEnd
+from core.history import LOST_MESSAGE, NEVER_RAN, blocks_to_json
+from core.policy import LimitHit, limit_hit
+from core.progress import Verdict
+from core.provider import Block, Message, ModelProvider, ModelRequest, ProviderError, Text, ToolCall, ToolSpec, TurnEnd
 from core.session import Pair, SessionLog
 from core.stops import Option, Stop, Waiting
-from core.streaming import stream_turn
+from core.streaming import stream_turn, whole_turn
+from core.watching import Watching
+
+T = TypeVar("T")
 
 MAX_CONTINUATIONS = 3
 MAX_PAUSES = 5
@@ -24,6 +27,7 @@ RETRIES = 2
 RETRY_WINDOW_S = 30.0
 LONGEST_RETRY_AFTER_S = 60.0
 CONTINUE = "Your reply was cut at the output limit. Continue exactly where it stopped, without repeating anything."
+INTERRUPTED = "You were interrupted. Go on from there."
 EMPTY = "Your reply was empty. Answer in words, or call a tool."
 
 
@@ -71,8 +75,11 @@ class Stopped(Exception):
 class Compactor(Protocol):
     """Makes the history shorter where it nears the model's window."""
 
-    async def __call__(self, request: ModelRequest) -> list[Pair]:
-        """Events that compact it; none where there is room. Raises ProviderError `context` where it cannot shrink."""
+    async def __call__(
+        self, request: ModelRequest, ask: Callable[[ModelRequest], Awaitable[TurnEnd]], *, force: bool = False
+    ) -> list[Pair]:
+        """Events that compact it; none where there is room, unless `force`. `ask` makes the request for a summary.
+        Raises ProviderError `context` where it cannot shrink."""
 
 
 @dataclass(slots=True)
@@ -80,7 +87,8 @@ class LoopInput:
     """Everything one loop needs: the assembled agent, its provider and what it may spend.
 
     `on_reply` decides what a plain reply means here; it is given the reply's text. `inbox` takes what the
-    person says while it runs. `started` is the monotonic time the drive began.
+    person says while it runs. `spent_s` are the seconds of earlier drives, `started` the monotonic time this
+    one began.
     """
 
     system: str
@@ -91,7 +99,7 @@ class LoopInput:
     effort: str | None
     limits: Limits
     on_reply: Callable[[str], StopRecord]
-    guard: ProgressGuard
+    watching: Watching
     compact: Compactor | None = None
     inbox: list[str] = field(default_factory=list)
     spent_s: float = 0.0
@@ -106,6 +114,7 @@ async def run_loop(log: SessionLog, given: LoopInput) -> StopRecord:
     """
     loop = _Loop(log, given)
     try:
+        loop.heed()
         while True:
             match log.history.turn:
                 case "tools":
@@ -113,10 +122,7 @@ async def run_loop(log: SessionLog, given: LoopInput) -> StopRecord:
                 case "model":
                     await loop.model_turn()
                 case "person":
-                    if given.inbox:
-                        loop.say()
-                    else:
-                        return given.on_reply(_last_reply(log.history.messages))
+                    loop.after_reply()
     except Stopped as stopped:
         return stopped.record
     except Parked as parked:
@@ -124,73 +130,84 @@ async def run_loop(log: SessionLog, given: LoopInput) -> StopRecord:
         return StopRecord(parked.stop, parked.detail or None, output, parked.waiting, parked.evidence)
 
 
+class _OutOfTime(Exception):
+    """The session's seconds ran out while something was going on."""
+
+
 class _Loop:
-    """The state of one drive: counters that bound what may repeat."""
+    """The state of one drive. What bounds repetition stands in the history, so that it outlives a crash."""
 
     def __init__(self, log: SessionLog, given: LoopInput) -> None:
         self.log = log
         self.given = given
-        self.continuations = 0
         self.pauses = 0
-        self.partial = ""
-        self.nudges: list[Pair] = []
+        self.provider_name = given.provider.name
 
-    # --- tools -------------------------------------------------------------------------------------
-
-    async def run_tools(self) -> None:
-        """Give every open call its result, in call order, then ask the guard what it saw."""
-        turn = self.log.history.turns
-        for call in list(self.log.history.pending.values()):
-            self._check_limits(counting_steps=False)
-            step, seq = await self.given.calls.run(call)
-            self._judge(replace(step, turn=turn, ref=seq))
-
-    def _judge(self, step: Step) -> None:
-        """Show a nudge to the model once the turn's calls are closed; stop where nudging did not help."""
-        verdict = self.given.guard.observe(step)
+    def heed(self) -> None:
+        """Do what the guard says: show a nudge to the model, or stop where nudging did not help."""
+        verdict = self.given.watching.due
         if verdict is None:
             return
         if verdict.level == "stop":
             raise Stopped(doom_loop(verdict, _last_reply(self.log.history.messages)))
         body = {"text": nudge_text(verdict), "rule": verdict.rule, "evidence": dict(verdict.evidence)}
-        self.nudges.append(("nudge", body))
+        self.log.emit("nudge", body)
+
+    # --- tools -------------------------------------------------------------------------------------
+
+    async def run_tools(self) -> None:
+        """Give the next open call its result, or those that may run at once, then do what the guard says."""
+        self._check_limits(counting_steps=False)
+        calls = self.given.calls.next()
+        try:
+            await self._in_time(self._run_calls(calls))
+        except _OutOfTime:
+            text = "Stopped while it ran: the session's time was spent. It may have had an effect."
+            body = {"ok": False, "output": text, "status": "cancelled"}
+            history = self.log.history
+            self.log.append(*(("tool_result", {"call": c, **body}) for c in history.pending if c in history.intents))
+            raise self._out_of_time() from None
+        self.heed()
+
+    async def _run_calls(self, calls: Sequence[ToolCall]) -> None:
+        if len(calls) == 1:
+            await self.given.calls.run(calls[0])
+            return
+        results = await asyncio.gather(*(self.given.calls.run(call) for call in calls), return_exceptions=True)
+        for result in results:
+            if result is not None:
+                raise result
 
     # --- model -------------------------------------------------------------------------------------
 
     async def model_turn(self) -> None:
-        """One request, from budget check to what its answer means."""
+        """One request, from budget check to its stored answer. What the answer means the history says."""
         self.say()
         self._check_limits()
-        request = await self._request()
-        turn = await self._answer(request)
+        try:
+            turn = await self._in_time(self._answer())
+        except _OutOfTime:
+            raise self._out_of_time() from None
+        except ProviderError as error:
+            raise Stopped(_provider_stop(error)) from error
         self._store(turn)
-        text = "\n\n".join(b.text for b in turn.blocks if isinstance(b, Text) and b.text.strip())
-        calls = [b for b in turn.blocks if isinstance(b, ToolCall)]
-        match turn.finish:
-            case "refusal":
-                raise Stopped(StopRecord(Stop.REFUSED, "refusal", text or None))
-            case "pause":
-                self._pause()
-            case "length" | "context" if not calls:
-                self._continue(text, turn.finish)
-            case _ if calls:
-                self.continuations, self.pauses, self.partial = 0, 0, ""
-            case _ if not text:
+        if turn.finish == "refusal":
+            raise Stopped(StopRecord(Stop.REFUSED, "refusal", self.log.history.reply or None))
+        if turn.finish == "pause":
+            self._pause()
+        else:
+            self.pauses = 0
+            if self.log.history.turn == "model":
                 self._empty()
-            case _:
-                self._reply(text)
 
     def say(self) -> None:
-        """Put what waits to be said after the turn's results: our nudges, then the person's words."""
-        pairs = self.nudges + [("message", {"role": "user", "text": text}) for text in self.given.inbox]
-        self.nudges = []
+        """Put what the person said meanwhile after the turn's results."""
         if self.given.inbox:
+            self.log.append(*(("message", {"role": "user", "text": text}) for text in self.given.inbox))
             self.given.inbox.clear()
-            self.given.guard.observe(Step("user"))
-        if pairs:
-            self.log.append(*pairs)
 
-    async def _request(self) -> ModelRequest:
+    async def _answer(self) -> TurnEnd:
+        """The model's turn, on a history that fits its window."""
         request = ModelRequest(
             session=self.log.id,
             system=self.given.system,
@@ -199,110 +216,146 @@ class _Loop:
             model=self.given.model,
             effort=self.given.effort,
         )
-        if self.given.compact is not None:
-            try:
-                pairs = await self.given.compact(request)
-            except ProviderError as error:
-                raise Stopped(_provider_stop(error)) from error
-            if pairs:
-                self.log.append(*pairs)
-                self.given.guard.observe(Step("compact"))
-        return request
+        await self._compact(request, force=False)
+        try:
+            return await self._patiently(lambda: stream_turn(self.log, self.given.provider, request))
+        except ProviderError as error:
+            unsaid = self.log.history.turn == "model"
+            if error.detail != "context" or not unsaid or not await self._compact(request, force=True):
+                raise
+        return await self._patiently(lambda: stream_turn(self.log, self.given.provider, request))
 
-    async def _answer(self, request: ModelRequest) -> TurnEnd:
-        """The model's turn, tried again only for what can heal, and never once anything was streamed."""
-        waited = 0.0
-        for attempt in range(RETRIES + 1):
+    async def _compact(self, request: ModelRequest, *, force: bool) -> bool:
+        if self.given.compact is None:
+            return False
+        pairs = await self.given.compact(request, self._ask, force=force)
+        if pairs:
+            self.log.append(*pairs)
+        return bool(pairs)
+
+    async def _ask(self, request: ModelRequest) -> TurnEnd:
+        """A request of our own, charged to the session like any other."""
+        turn = await self._patiently(lambda: whole_turn(self.given.provider, request))
+        pair, columns = self._charge(turn)
+        self.log.append(pair, **columns)
+        return turn
+
+    async def _patiently(self, attempt: Callable[[], Awaitable[TurnEnd]]) -> TurnEnd:
+        """Try again only what can heal; never what has streamed anything."""
+        began = time.monotonic()
+        for number in range(RETRIES + 1):
             try:
-                return await stream_turn(self.log, self.given.provider, request)
+                return await attempt()
             except ProviderError as error:
-                delay = _retry_delay(error, attempt, waited)
+                if error.usage is not None:
+                    pair, columns = self.log.charge(error.usage, None, self.provider_name, self.given.model)
+                    self.log.append(pair, **columns)
+                delay = retry_delay(error, number, time.monotonic() - began)
                 if delay is None:
-                    raise Stopped(_provider_stop(error)) from error
-                waited += delay
-                self.log.emit(
-                    "notice",
-                    {"text": f"{error.message} Trying again in {delay:g} s ({attempt + 1} of {RETRIES})."},
-                )
+                    raise
+                words = f"{error.message} Trying again in {delay:g} s ({number + 1} of {RETRIES})."
+                self.log.emit("notice", {"text": words})
                 await asyncio.sleep(delay)
         raise AssertionError("the last attempt always returns or raises")
 
+    def _charge(self, turn: TurnEnd) -> tuple[Pair, dict[str, Any]]:
+        return self.log.charge(turn.usage, turn.usd, self.provider_name, turn.model or self.given.model)
+
     def _store(self, turn: TurnEnd) -> None:
-        """One transaction: the message, what it cost, the session's totals."""
+        """One transaction: the message, what it cost, the session's totals. Calls of a refusal never run."""
         history = self.log.history
-        blocks = tuple(_unique(block, history.call_ids) for block in turn.blocks)
-        provider, model = self.given.provider.name, turn.model or self.given.model
+        blocks = _with_unique_ids(turn.blocks, history.call_ids)
         body = {
             "role": "assistant",
             "id": f"m{history.turns + 1}",
             "text": "\n\n".join(b.text for b in blocks if isinstance(b, Text) and b.text.strip()),
             "blocks": blocks_to_json(blocks),
             "finish": turn.finish,
-            "provider": provider,
-            "model": model,
+            "provider": self.provider_name,
+            "model": turn.model or self.given.model,
             "turn": history.turns + 1,
         }
-        pairs: list[Pair] = [("message", body)]
-        columns: dict[str, Any] = {}
-        if turn.usage is not None:
-            usage = turn.usage
-            usd = None if turn.usd is None else format(turn.usd, "f")
-            pairs.append(
-                (
-                    "usage",
-                    {
-                        "input_tokens": usage.input_tokens,
-                        "output_tokens": usage.output_tokens,
-                        "cached_tokens": usage.cached_tokens,
-                        "requests": usage.requests,
-                        "cost": {"usd": usd},
-                        "provider": provider,
-                        "model": model,
-                    },
-                )
-            )
-            columns = self.log.usage_columns(usage, turn.usd)
+        usage, columns = self._charge(turn)
+        pairs: list[Pair] = [("message", body), usage]
         if turn.notice:
             pairs.append(("notice", {"text": turn.notice}))
+        if turn.finish == "refusal":
+            closed = {"ok": False, "output": NEVER_RAN, "status": "skipped"}
+            pairs += [("tool_result", {"call": b.id, **closed}) for b in blocks if isinstance(b, ToolCall)]
         self.log.append(*pairs, **columns)
 
     def _pause(self) -> None:
+        """A paused turn is sent again as it is, but not for ever."""
         self.pauses += 1
         if self.pauses > MAX_PAUSES:
             message = f"The model paused its turn {self.pauses} times without going on."
             raise Stopped(_provider_stop(ProviderError("endless_pause", message)))
-        self.log.emit("nudge", {"text": "Go on.", "rule": "pause"})
 
-    def _continue(self, text: str, finish: str) -> None:
-        self.partial += text
-        if finish == "context":
+    # --- what an answer without calls means --------------------------------------------------------
+
+    def after_reply(self) -> None:
+        """Nobody is left to act: go on where the answer was not whole, else stop with what the reply means."""
+        history = self.log.history
+        if self.given.inbox:
+            self.say()
+        elif not history.messages:
+            self.log.emit("nudge", {"text": LOST_MESSAGE, "rule": "lost"})
+        elif history.incomplete:
+            self._check_limits()
+            self.log.emit("nudge", {"text": INTERRUPTED, "rule": "interrupted"})
+        elif history.finish == "length":
+            self._continue()
+        elif history.finish == "context":
             message = "The conversation fills the model's window."
             raise Stopped(_provider_stop(ProviderError("context", message)))
-        self.continuations += 1
-        if self.continuations > MAX_CONTINUATIONS:
-            raise Stopped(StopRecord(Stop.BUDGET, "output_limit", self.partial or None))
+        elif history.finish == "refusal":
+            raise Stopped(StopRecord(Stop.REFUSED, "refusal", history.reply or None))
+        elif not history.reply.strip():
+            self._empty()
+        else:
+            raise Stopped(self.given.on_reply(history.reply))
+
+    def _continue(self) -> None:
+        if self.log.history.cuts > MAX_CONTINUATIONS:
+            raise Stopped(StopRecord(Stop.BUDGET, "output_limit", self.log.history.reply or None))
         self.log.emit("nudge", {"text": CONTINUE, "rule": "output_limit"})
 
     def _empty(self) -> None:
-        verdict = self.given.guard.observe(Step("empty"))
-        if verdict is not None and verdict.level == "stop":
-            raise Stopped(doom_loop(verdict, None))
-        self.log.emit("nudge", {"text": EMPTY, "rule": "empty"})
-
-    def _reply(self, text: str) -> None:
-        if self.given.inbox:
-            return
-        raise Stopped(self.given.on_reply(self.partial + text))
+        if self.given.watching.due is not None:
+            self.heed()
+        else:
+            self.log.emit("nudge", {"text": EMPTY, "rule": "empty"})
 
     # --- budgets -----------------------------------------------------------------------------------
+
+    async def _in_time(self, work: Coroutine[Any, Any, T]) -> T:
+        """What `work` gives, unless the session's seconds run out first: then it is cancelled. Raises _OutOfTime."""
+        limit = self.given.limits.seconds
+        if limit is None:
+            return await work
+        try:
+            async with asyncio.timeout(max(0.0, limit - self._seconds())) as clock:
+                return await work
+        except TimeoutError:
+            if clock.expired():
+                raise _OutOfTime from None
+            raise
+
+    def _seconds(self) -> float:
+        return self.given.spent_s + time.monotonic() - self.given.started
+
+    def _out_of_time(self) -> Stopped:
+        limit = self.given.limits.seconds or 0.0
+        return self._spent(LimitHit("seconds", f"{limit:g}", f"{max(limit, self._seconds()):.1f}"))
 
     def _check_limits(self, *, counting_steps: bool = True) -> None:
         """Before anything more is started: is there anything left to spend?"""
         limits = self.given.limits if counting_steps else replace(self.given.limits, steps=None)
-        seconds = self.given.spent_s + time.monotonic() - self.given.started
-        hit = limit_hit(limits, self.log.info, self.log.history.turns, seconds)
-        if hit is None:
-            return
+        hit = limit_hit(limits, self.log.info, self.log.history.turns, self._seconds())
+        if hit is not None:
+            raise self._spent(hit)
+
+    def _spent(self, hit: LimitHit) -> Stopped:
         waiting = Waiting(
             kind="budget",
             id=hit.name,
@@ -312,7 +365,7 @@ class _Loop:
         )
         output = _last_reply(self.log.history.messages) or None
         evidence = {"limit": hit.name, "allowed": hit.limit, "spent": hit.spent}
-        raise Stopped(StopRecord(Stop.BUDGET, hit.name, output, waiting, evidence))
+        return Stopped(StopRecord(Stop.BUDGET, hit.name, output, waiting, evidence))
 
 
 # --- small decisions -----------------------------------------------------------------------------------
@@ -353,72 +406,30 @@ def _provider_stop(error: ProviderError) -> StopRecord:
     return StopRecord(Stop.PROVIDER_ERROR, error.detail, None, None, evidence)
 
 
-def _retry_delay(error: ProviderError, attempt: int, waited: float) -> float | None:
-    """Seconds until the next try, or None where trying again cannot help."""
+def retry_delay(error: ProviderError, attempt: int, elapsed: float) -> float | None:
+    """Seconds until the next try, or None where trying again cannot help. `elapsed` seconds since the first."""
     if not error.transient or attempt >= RETRIES:
         return None
     if error.retry_after is not None:
-        return error.retry_after if error.retry_after <= LONGEST_RETRY_AFTER_S else None
+        return max(0.0, error.retry_after) if error.retry_after <= LONGEST_RETRY_AFTER_S else None
     delay = float(2**attempt)
-    return delay if waited + delay <= RETRY_WINDOW_S else None
+    return delay if elapsed + delay <= RETRY_WINDOW_S else None
 
 
-def _unique(block: Any, taken: set[str]) -> Any:
-    """A call id the session has not seen: some servers count from zero in every turn."""
-    if not isinstance(block, ToolCall) or (block.id and block.id not in taken):
+def _with_unique_ids(blocks: Sequence[Block], known: Set[str]) -> tuple[Block, ...]:
+    """Call ids the session has not seen: some servers count from zero in every turn."""
+    taken: set[str] = set()
+    renamed: list[Block] = []
+    for block in blocks:
         if isinstance(block, ToolCall):
-            taken.add(block.id)
-        return block
-    base, number = block.id or "call", 2
-    while f"{base}_{number}" in taken:
-        number += 1
-    taken.add(f"{base}_{number}")
-    return replace(block, id=f"{base}_{number}")
+            name, number = block.id, 2
+            while not name or name in known or name in taken:
+                name, number = f"{block.id or 'call'}_{number}", number + 1
+            taken.add(name)
+            block = block if name == block.id else replace(block, id=name)
+        renamed.append(block)
+    return tuple(renamed)
 
 
 def _last_reply(messages: Sequence[Message]) -> str:
     return messages[-1].text if messages and messages[-1].role == "assistant" else ""
-
-
-def guard_from(log_events: Sequence[Any]) -> ProgressGuard:
-    """A guard that has seen what the log has seen, so that a resumed loop does not start counting again."""
-    guard = ProgressGuard()
-    calls: dict[str, Mapping[str, Any]] = {}
-    for event in log_events:
-        step = step_from(event, calls)
-        if step is not None:
-            guard.observe(step)
-    return guard
-
-
-def step_from(event: Any, calls: dict[str, Mapping[str, Any]]) -> Step | None:
-    """The step an event stands for; `calls` carries tool_call bodies from one event to its result."""
-    data = event.data
-    match event.kind:
-        case "tool_call":
-            calls[str(data.get("call"))] = data
-            return None
-        case "tool_result":
-            call = calls.pop(str(data.get("call")), {})
-            return Step(
-                "tool",
-                tool=str(call.get("tool", "")),
-                args=call.get("args"),
-                output=str(data.get("output", "")),
-                ok=bool(data.get("ok")),
-                workspace=data.get("workspace"),
-                rejected=data.get("status") == "rejected",
-                polls=bool(data.get("polls")),
-                turn=call.get("turn"),
-                ref=event.seq,
-            )
-        case "message" if data.get("role") == "user":
-            return Step("user")
-        case "answer" if data.get("kind") == "credentials":
-            return Step("credential")
-        case "answer":
-            return Step("user")
-        case "compaction":
-            return Step("compact")
-        case _:
-            return None

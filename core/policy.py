@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -11,6 +12,8 @@ from core.driver import Decision, Limits
 from core.ports import SessionInfo
 
 _STRICTNESS: Final[Mapping[str, int]] = {"allow": 0, "ask": 1, "deny": 2}
+COMMAND_DEFAULTS: Final[Mapping[str, Decision]] = {"run_sandbox": "deny", "run_skill": "ask"}
+"""What a policy that does not name them says of tools that run commands."""
 LIMIT_NAMES: Final = ("steps", "tokens", "usd", "seconds")
 
 
@@ -22,17 +25,25 @@ def stricter(a: Decision, b: Decision) -> Decision:
 def decide(tool: str, default: Decision, policy: Mapping[str, Decision], *, unsafe: bool = False) -> Decision:
     """What the policy says of a tool, by exact name. In the unsafe sandbox no command is simply allowed."""
     decision = policy.get(tool, default)
-    if unsafe and tool in ("run_sandbox", "run_skill") and decision == "allow":
+    if unsafe and tool in COMMAND_DEFAULTS and decision == "allow":
         return "ask"
     return decision
 
 
 def intersect(parent: Mapping[str, Decision], child: Mapping[str, Decision]) -> dict[str, Decision]:
-    """A child's policy: for each tool named by either, the stricter word; never wider than the parent's."""
-    merged: dict[str, Decision] = dict(child)
-    for tool, decision in parent.items():
-        merged[tool] = stricter(decision, child[tool]) if tool in child else decision
-    return merged
+    """A child's policy: for each tool named by either, the stricter word; never wider than the parent's, whose
+    silence on commands means their default."""
+
+    def word(policy: Mapping[str, Decision], tool: str) -> Decision:
+        return policy.get(tool, COMMAND_DEFAULTS.get(tool, "allow"))
+
+    return {tool: stricter(word(parent, tool), word(child, tool)) for tool in {**parent, **child}}
+
+
+def grant_key(info: SessionInfo, tool: str) -> str:
+    """Where the store keeps that a person always allows `tool` to this agent. The Builder is one of its own,
+    whichever agent it is building."""
+    return f"grant:builder:{tool}" if info.kind == "builder" else f"grant:agent:{info.agent or ''}:{tool}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +95,8 @@ def limits_from(values: Mapping[str, object]) -> Limits:
 
     steps, tokens, usd, seconds = (number(name) for name in LIMIT_NAMES)
     return Limits(
-        steps=None if steps is None else int(steps),
-        tokens=None if tokens is None else int(tokens),
+        steps=None if steps is None else math.ceil(steps),
+        tokens=None if tokens is None else math.ceil(tokens),
         usd=None if usd is None else format(usd, "f"),
         seconds=None if seconds is None else float(seconds),
     )

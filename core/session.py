@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -63,8 +63,8 @@ def draft_event(session: str, message: str, text: str, thinking: str) -> Event:
 class SessionLog:
     """The writing end of one session, owned by this process.
 
-    `append` commits, applies to `history`, then tells whoever watches. Columns (usage, cost, status) go in
-    the same transaction as the events that change them.
+    `append` commits, applies to `history` and the reducers, then tells whoever watches. Columns (usage, cost,
+    status) go in the same transaction as the events that change them.
     """
 
     def __init__(
@@ -73,11 +73,12 @@ class SessionLog:
         info: SessionInfo,
         bus: Bus,
         watch: Callable[[Event], None] | None = None,
+        reducers: Sequence[Callable[[Event], None]] = (),
     ) -> None:
         self.store = store
-        self.reducers: list[Callable[[Event], None]] = []
         self.info = info
         self.history = History()
+        self._reducers = (self.history.apply, *reducers)
         self._bus = bus
         self._watch = watch
         self._spent: Decimal | None = Decimal(info.usd) if info.usd is not None else None
@@ -88,31 +89,39 @@ class SessionLog:
         """The session's id."""
         return self.info.id
 
-    def load(self) -> list[Event]:
-        """Read every event into the history, mend it, and return all events. For a session just claimed."""
-        events = list(self.store.events(self.id))
-        for event in events:
-            self.history.apply(event)
-            for reduce in self.reducers:
+    def create(self, *pairs: Pair) -> None:
+        """Store the session with its first events, then show them. Raises StoreError, ValueError for a taken id."""
+        self._show(self.store.create_session(self.info, pairs))
+
+    def load(self) -> None:
+        """Read every event into the history and the reducers, and mend what a crash left. For a session just
+        claimed."""
+        for event in self.store.events(self.id):
+            for reduce in self._reducers:
                 reduce(event)
-        mend = repairs(self.history, self.store.draft(self.id))
+        draft = self.store.draft(self.id)
+        mend = repairs(self.history, draft)
         if mend:
-            events += self.append(*mend)
-        return events
+            self.append(*mend)
+        if draft is not None and not draft[1].strip():
+            self.store.clear_draft(self.id)
 
     def append(self, *pairs: Pair, **columns: Any) -> list[Event]:
         """Store (kind, data) pairs and columns in one transaction, then show them. Raises StoreError."""
         events = self.store.append(self.id, pairs, columns or None)
         if columns:
             self.info = replace(self.info, **columns)
-        for event in events:
-            self.history.apply(event)
-            for reduce in self.reducers:
-                reduce(event)
-            if self._watch is not None:
-                self._watch(event)
-        self._bus.notify(self.id)
+        self._show(events)
         return events
+
+    def _show(self, events: Sequence[Event]) -> None:
+        for event in events:
+            for reduce in self._reducers:
+                reduce(event)
+        self._bus.notify(self.id)
+        if self._watch is not None:
+            for event in events:
+                self._watch(event)
 
     def emit(self, kind: str, data: Mapping[str, Any]) -> None:
         """Store one event, then show it."""
@@ -125,19 +134,38 @@ class SessionLog:
         if self._watch is not None:
             self._watch(draft_event(self.id, message, text, thinking))
 
-    def usage_columns(self, usage: Usage, usd: Decimal | None) -> dict[str, Any]:
-        """The session's totals with one more request. A request of unknown price makes the total unknown."""
+    def charge(
+        self, usage: Usage | None, usd: Decimal | None, provider: str, model: str | None
+    ) -> tuple[Pair, dict[str, Any]]:
+        """The `usage` event of one more request, and the session's new totals.
+
+        A request of unknown price makes the total unknown; one whose provider counted nothing still counts.
+        """
+        counted = usage or Usage()
         if usd is None:
             self._priced = False
         elif self._priced:
             self._spent = (self._spent or Decimal(0)) + usd
-        return {
-            "input_tokens": self.info.input_tokens + usage.input_tokens,
-            "output_tokens": self.info.output_tokens + usage.output_tokens,
-            "cached_tokens": self.info.cached_tokens + usage.cached_tokens,
-            "requests": self.info.requests + usage.requests,
+        info = self.info
+        body = {
+            "input_tokens": counted.input_tokens,
+            "output_tokens": counted.output_tokens,
+            "cached_tokens": counted.cached_tokens,
+            "requests": counted.requests,
+            "cost": {"usd": None if usd is None else format(usd, "f")},
+            "provider": provider,
+            "model": model,
+        }
+        if usage is None:
+            body["reported"] = False
+        columns = {
+            "input_tokens": info.input_tokens + counted.input_tokens,
+            "output_tokens": info.output_tokens + counted.output_tokens,
+            "cached_tokens": info.cached_tokens + counted.cached_tokens,
+            "requests": info.requests + counted.requests,
             "usd": format_usd(self._spent) if self._priced else None,
         }
+        return ("usage", body), columns
 
 
 def format_usd(value: Decimal | None) -> str | None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
+from core.ports import StoreError
 from core.provider import (
     ModelProvider,
     ModelRequest,
     ProviderError,
+    StreamItem,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -29,12 +32,15 @@ class Draft:
         self._id = f"m{log.history.turns + 1}"
         self._text: list[str] = []
         self._thinking: list[str] = []
-        self._stored = 0.0
+        self._stored = time.monotonic()
         self._timer: asyncio.TimerHandle | None = None
+        self._failure: StoreError | None = None
         self.touched = False
 
     def add(self, text: str, thinking: str = "") -> None:
-        """Take a piece."""
+        """Take a piece. Raises StoreError where this one, or one before it, could not be stored."""
+        if self._failure is not None:
+            raise self._failure
         self.touched = True
         if text:
             self._text.append(text)
@@ -44,15 +50,21 @@ class Draft:
         if due <= 0:
             self.flush()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(due, self.flush)
+            self._timer = asyncio.get_running_loop().call_later(due, self._flush_later)
 
     def flush(self) -> None:
-        """Store what has not been stored."""
+        """Store what has not been stored. Raises StoreError."""
         self.stop()
         self._stored = time.monotonic()
         text, thinking = "".join(self._text), "".join(self._thinking)
         self._text, self._thinking = [text], [thinking]
         self._log.draft(self._id, text, thinking)
+
+    def _flush_later(self) -> None:
+        try:
+            self.flush()
+        except StoreError as error:  # nobody is there to catch it: the next piece raises it
+            self._failure = error
 
     def stop(self) -> None:
         """Forget the pending timer."""
@@ -64,11 +76,11 @@ class Draft:
 async def stream_turn(log: SessionLog, provider: ModelProvider, request: ModelRequest) -> TurnEnd:
     """Stream one turn to its end. Raises ProviderError, never transient once anything was streamed.
 
-    What was shown before a failure stays: it becomes a message marked incomplete.
+    What was shown before a failure or a cancellation stays: it becomes a message marked incomplete.
     """
     draft = Draft(log)
     try:
-        async with aclosing(_stream(provider, request)) as items:
+        async with aclosing(_items(provider, request)) as items:
             async for item in items:
                 match item:
                     case TextDelta():
@@ -79,30 +91,59 @@ async def stream_turn(log: SessionLog, provider: ModelProvider, request: ModelRe
                         draft.touched = True
                     case TurnEnd():
                         return item
+        raise _unfinished()
     except ProviderError as error:
         _keep(log, draft)
         if draft.touched:
             error.transient = False
         raise
+    except asyncio.CancelledError:
+        _keep(log, draft)
+        raise
     finally:
         draft.stop()
-    _keep(log, draft)
-    raise ProviderError("incomplete", "The provider's answer ended before it was whole.", transient=not draft.touched)
 
 
-def _stream(provider: ModelProvider, request: ModelRequest) -> Any:
-    return provider.stream(request)
+async def whole_turn(provider: ModelProvider, request: ModelRequest) -> TurnEnd:
+    """One turn that nobody watches. Raises ProviderError."""
+    async with aclosing(_items(provider, request)) as items:
+        async for item in items:
+            if isinstance(item, TurnEnd):
+                return item
+    raise _unfinished()
+
+
+async def _items(provider: ModelProvider, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
+    """What the provider streams; whatever else than ProviderError it raises is one, as the session must not end
+    in a traceback."""
+    stream: Any = provider.stream(request)
+    try:
+        async for item in stream:
+            yield item
+    except ProviderError:
+        raise
+    except Exception as error:
+        message = f"The provider failed inside Artificer: {type(error).__name__}: {error}"
+        raise ProviderError("protocol", message, hint="Try again, or use another provider.") from error
+    finally:
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _unfinished() -> ProviderError:
+    return ProviderError("incomplete", "The provider's answer ended before it was whole.", transient=True)
 
 
 def _keep(log: SessionLog, draft: Draft) -> None:
     """Turn a draft that will never be finished into a message, so that what was shown is not lost."""
-    settle_draft(log, draft.flush if draft.touched else None)
+    if draft.touched:
+        draft.flush()
+    settle_draft(log)
 
 
-def settle_draft(log: SessionLog, flush: Any = None) -> None:
+def settle_draft(log: SessionLog) -> None:
     """Store the session's draft, if any, as an incomplete message of the assistant's."""
-    if flush is not None:
-        flush()
     found = log.store.draft(log.id)
     if found is None:
         return

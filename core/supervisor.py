@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from core.events import Event
 from core.launch import LaunchInput, Mailbox, NoSuchSession, Outcome, launch_agent
 from core.ports import Host, SessionInfo
 from core.session import Bus
-from core.stops import Stop
+
+MOST_DONE = 1_000
+"""How many outcomes are kept for those who ask late."""
 
 
 @dataclass(slots=True)
@@ -41,17 +44,17 @@ class Supervisor:
 
     def resume(self, launch: LaunchInput) -> None:
         """Go on with `launch.session`. Where it runs already, `task` or `answer` reach it as words for its
-        next turn. Raises NoSuchSession."""
+        next turn; where it has just stopped, it goes on once that is settled. Raises NoSuchSession."""
         session = launch.session or ""
         running = self._running.get(session)
-        if running is not None and not running.task.done():
+        if running is not None and not running.mailbox.stopped:
             words = launch.task or launch.answer
             if words:
                 running.mailbox.inbox.append(words)
             return
-        if self.host.store.session(session) is None:
+        if running is None and self.host.store.session(session) is None:
             raise NoSuchSession(session)
-        self._go(launch)
+        self._go(launch, after=running.task if running is not None else None)
 
     def answer(self, session: str, text: str) -> None:
         """Answer what a session waits for, or say something to one that runs."""
@@ -60,20 +63,26 @@ class Supervisor:
     def interrupt(self, session: str) -> bool:
         """Stop a session this process drives: its tools and sandbox end with it, and it can go on later."""
         running = self._running.get(session)
-        if running is None or running.task.done():
+        if running is None or running.mailbox.stopped:
             return False
         if not running.interrupted:  # a second cancellation would cut short how the first one settles things
             running.interrupted = True
-            running.task.cancel()
+            # Not before its first step: a task cancelled earlier would leave no session behind.
+            asyncio.get_running_loop().call_soon(_cancel, running)
         return True
 
     async def wait(self, session: str) -> Outcome:
-        """The outcome of the session's current, or else last, drive in this process. Raises what it raised."""
-        running = self._running.get(session)
-        task = running.task if running is not None else self._done.get(session)
-        if task is None:
-            raise NoSuchSession(session)
-        return await asyncio.shield(task)
+        """The outcome of the session's last drive in this process, once nothing more drives it. Raises what it
+        raised."""
+        while True:
+            running = self._running.get(session)
+            task = running.task if running is not None else self._done.get(session)
+            if task is None:
+                raise NoSuchSession(session)
+            outcome = await asyncio.shield(task)
+            newer = self._running.get(session)
+            if newer is None or newer.task is task:
+                return outcome
 
     def subscribe(self, session: str, after: int = 0) -> AsyncIterator[Event]:
         """Events after `after`, then every new one as it is stored; text still streaming comes as `draft`."""
@@ -82,35 +91,41 @@ class Supervisor:
     async def close(self) -> None:
         """Interrupt everything and wait until it is settled."""
         self.closed = True
-        tasks = [running.task for running in self._running.values()]
-        for session in list(self._running):
-            self.interrupt(session)
-        await asyncio.gather(*tasks, return_exceptions=True)
+        while self._running:
+            tasks = [running.task for running in self._running.values()]
+            for session in list(self._running):
+                self.interrupt(session)
+            await asyncio.wait(tasks)
+            await asyncio.sleep(0)  # the tasks' callbacks take them out
 
-    def _go(self, launch: LaunchInput) -> str:
+    def _go(self, launch: LaunchInput, after: asyncio.Task[Outcome] | None = None) -> str:
         session = launch.session or ""
         mailbox = Mailbox()
         launch = replace(launch, mailbox=mailbox, bus=self.bus)
-        task = asyncio.get_running_loop().create_task(self._drive(launch), name=f"session {session}")
+        task = asyncio.get_running_loop().create_task(self._drive(launch, after), name=f"session {session}")
         self._running[session] = _Running(task, mailbox)
         self._done.pop(session, None)
         task.add_done_callback(lambda done: self._finished(session, done))
         return session
 
-    async def _drive(self, launch: LaunchInput) -> Outcome:
-        driver = self.host.driver(self.host, self._info(launch))
-        outcome = await launch_agent(driver, launch)
-        while launch.mailbox.inbox and outcome.stop is not Stop.CANCELLED:
-            # Said while the drive was coming to its stop: no turn of it was left to hear them.
-            words = "\n\n".join(launch.mailbox.inbox)
-            launch.mailbox.inbox.clear()
-            outcome = await launch_agent(driver, replace(launch, task=words, answer=None))
-        return outcome
+    async def _drive(self, launch: LaunchInput, after: asyncio.Task[Outcome] | None) -> Outcome:
+        if after is not None:
+            try:
+                await asyncio.wait({after})
+            except asyncio.CancelledError:
+                if not after.done():
+                    raise
+                return after.result()
+        try:
+            driver = self.host.driver(self.host, self._info(launch))
+        except Exception as error:  # noqa: BLE001 - a broken bundle is the session's stop, told in words
+            driver = _Broken(error)
+        return await launch_agent(driver, launch)
 
     def _info(self, launch: LaunchInput) -> SessionInfo:
         """What a driver is made for: the session as stored, or as it is about to be."""
         known = self.host.store.session(launch.session or "")
-        name = launch.provider if isinstance(launch.provider, str) else None
+        name = launch.provider_name
         if known is not None:
             return replace(
                 known,
@@ -132,9 +147,30 @@ class Supervisor:
         )
 
     def _finished(self, session: str, task: asyncio.Task[Outcome]) -> None:
-        if (running := self._running.get(session)) is not None and running.task is task:
+        if not task.cancelled():
+            task.exception()  # whoever waits gets it; nobody has to
+        running = self._running.get(session)
+        if running is not None and running.task is task:
             del self._running[session]
-        self._done[session] = task
-        if len(self._done) > 1000:
-            self._done.pop(next(iter(self._done)))
+            self._done[session] = task
+            if len(self._done) > MOST_DONE:
+                self._done.pop(next(iter(self._done)))
         self.bus.notify(session)
+
+
+def _cancel(running: _Running) -> None:
+    if not running.mailbox.stopped:
+        running.task.cancel()
+
+
+class _Broken:
+    """Stands in for a driver that could not be made, so that its session stops saying why."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        async def fail(*_: Any, **__: Any) -> Any:
+            raise self._error
+
+        return fail

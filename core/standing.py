@@ -1,0 +1,81 @@
+"""Where a session stands, projected from its events: its last stop, its limits, what people allowed, time driven."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from core.driver import Limits
+from core.events import Event
+from core.policy import limits_from, tighter
+
+_GOES_ON: Final = frozenset({"message", "answer", "tool_call", "tool_result", "nudge", "rewind"})
+"""Once one of these follows a stop, the session has gone on."""
+
+
+@dataclass(slots=True)
+class Standing:
+    """A reducer over a session's events; the same at load as while it runs.
+
+    `stop` is the body of the stop the session rests at, None where it has gone on since. `doom` is the last
+    doom loop's. `driven_s` sums the seconds of all drives that reached a stop.
+    """
+
+    stop: Mapping[str, Any] | None = None
+    doom: Mapping[str, Any] | None = None
+    approvals: list[Mapping[str, Any]] = field(default_factory=list)
+    effort: str | None = None
+    driven_s: float = 0.0
+    _limits: dict[str, Any] = field(default_factory=dict)
+    _extended: dict[str, Any] = field(default_factory=dict)
+
+    def apply(self, event: Event) -> None:
+        """Take one more event."""
+        if event.kind in _GOES_ON:
+            self.stop = None
+            return
+        data = event.data
+        match event.kind:
+            case "stop" if "stop" in data:
+                self.stop = data
+                if data["stop"] == "doom_loop":
+                    self.doom = data
+                seconds = data.get("driven_s")
+                self.driven_s += seconds if isinstance(seconds, int | float) else 0
+            case "started" | "settings":
+                self._settings(data)
+            case "approval":
+                self.approvals.append(data)
+            case _:
+                pass
+
+    def _settings(self, data: Mapping[str, Any]) -> None:
+        if data.get("effort"):
+            self.effort = str(data["effort"])
+        limits = data.get("limits")
+        if not isinstance(limits, dict):
+            return
+        if data.get("extended"):
+            self._extended.update(limits)
+            return
+        self._limits.update(limits)
+        for name in limits:
+            self._extended.pop(name, None)
+
+    def limits(self, own: Limits) -> Limits:
+        """What the session may spend: the tighter of the agent's `own` limits and the session's, but where a
+        person extended one, what they said."""
+        both = tighter(own, _read(self._limits))
+        if not self._extended:
+            return both
+        names = ("steps", "tokens", "usd", "seconds")
+        return _read({name: getattr(both, name) for name in names} | self._extended)
+
+
+def _read(values: Mapping[str, Any]) -> Limits:
+    """Limits as stored; what is no number (a damaged record) is no limit."""
+    try:
+        return limits_from(values)
+    except (ValueError, ArithmeticError):
+        return Limits()
