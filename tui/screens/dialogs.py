@@ -1,0 +1,135 @@
+"""The small screens over the others: a text to read, a yes to give, a word to write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Input, Static
+
+from core import ValidationRun
+from tui.view.bundles import Move, check_rows, move_lines, run_lines
+from tui.view.text import Line, Tone, line
+from tui.widgets.bars import Bar, KeyBar
+from tui.widgets.content import to_content
+from tui.widgets.lines import TextView
+from tui.widgets.rowlist import RowList
+
+
+class TextScreen(Screen[None]):
+    """A text to read: a revision, a difference, an event."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "dismiss", "back", id="text.back", tooltip="Back"),
+    ]
+
+    def __init__(self, title: str, lines: Sequence[Line]) -> None:
+        super().__init__()
+        self._heading = title
+        self._lines = tuple(lines)
+
+    def compose(self) -> ComposeResult:
+        """Title, text, keys."""
+        bar = Bar(id="top")
+        bar.left = line((self._heading, Tone.STRONG))
+        yield bar
+        yield TextView(self._lines, id="text")
+        yield KeyBar(id="keys")
+
+
+class RunScreen(Screen[None]):
+    """A validation run: its checks, and for the one under the cursor its log; environment and problems."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "dismiss", "back", id="run.back", tooltip="Back"),
+    ]
+
+    def __init__(self, run: ValidationRun, now: str) -> None:
+        super().__init__()
+        self._validation = run
+        self._now = now
+
+    def compose(self) -> ComposeResult:
+        """Checks beside the rest."""
+        bar = Bar(id="top")
+        bar.left = line((f"Validation of {self._validation.agent}", Tone.STRONG))
+        bar.right = line((self._validation.id, Tone.DIM))
+        yield bar
+        with Horizontal(id="run"):
+            yield RowList(id="checks", empty="no checks")
+            yield TextView(run_lines(self._validation, self._now), id="text")
+        yield KeyBar(id="keys")
+
+    def on_mount(self) -> None:
+        """All of it at first; moving over the checks narrows it."""
+        self.query_one("#checks").border_title = "Checks"
+        rows = self.query_one(RowList)
+        rows.show(check_rows(self._validation))
+        rows.focus()
+
+    @on(RowList.Chosen)
+    def _one(self, event: RowList.Chosen) -> None:
+        self.query_one("#text", TextView).show(run_lines(self._validation, self._now, int(event.key)))
+
+
+class MoveScreen(ModalScreen[bool]):
+    """Publishing or rolling back, asked once, with everything it will do."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y,enter", "answer(True)", "yes", id="move.yes", tooltip="Do it"),
+        Binding("n,escape", "answer(False)", "no", id="move.no", tooltip="Leave everything as it is"),
+    ]
+
+    def __init__(self, move: Move, now: str) -> None:
+        super().__init__()
+        self._move = move
+        self._now = now
+
+    def compose(self) -> ComposeResult:
+        """What it will do, and the two keys."""
+        verb = "Publish" if self._move.action == "publish" else "Roll back"
+        box = Vertical(id="dialog")
+        box.border_title = f"{verb} {self._move.agent}?"
+        with box:
+            yield Static(to_content(move_lines(self._move, self._now)), markup=False)
+            yield Static(
+                to_content(((), line(("y", Tone.STRONG), f" {verb.lower()}    ", ("n", Tone.STRONG), " leave it")))
+            )
+
+    def action_answer(self, yes: bool) -> None:
+        """Close with the answer."""
+        self.dismiss(yes)
+
+
+class AskScreen(ModalScreen[str | None]):
+    """One line to write, such as the name of a model."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", "back", id="ask.back", tooltip="Back without a change"),
+    ]
+
+    def __init__(self, title: str, hint: str = "", value: str = "") -> None:
+        super().__init__()
+        self._heading, self._hint, self._value = title, hint, value
+
+    def compose(self) -> ComposeResult:
+        """A field."""
+        box = Vertical(id="dialog")
+        box.border_title = self._heading
+        with box:
+            if self._hint:
+                yield Static(self._hint, markup=False, classes="hint")
+            yield Input(self._value)
+
+    @on(Input.Submitted)
+    def _done(self, event: Input.Submitted) -> None:
+        self.dismiss(event.value.strip() or None)
+
+    def action_cancel(self) -> None:
+        """Close without an answer."""
+        self.dismiss(None)

@@ -1,0 +1,98 @@
+"""What help lists and the palette offers: all bindings by place, all commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from textual.app import SystemCommand
+from textual.screen import Screen
+
+from tui.panes.bundles import RevisionsPane, Wish
+from tui.screens.help import help_lines
+from tui.view.text import Line
+
+if TYPE_CHECKING:
+    from tui.app import ArtificerApp
+
+
+def all_help(app: ArtificerApp) -> list[Line]:
+    """The help text."""
+    from tui.keymap import KeymapError, load_keymap
+    from tui.panes.chat import ChatPane
+    from tui.panes.transcript import TranscriptPane
+    from tui.screens.agent import AgentScreen
+    from tui.screens.dialogs import AskScreen, MoveScreen, RunScreen, TextScreen
+    from tui.screens.home import HomeScreen
+    from tui.screens.session import SessionScreen
+    from tui.widgets.card import CardBox
+    from tui.widgets.composer import Composer
+    from tui.widgets.lines import TextView
+    from tui.widgets.logview import LogView
+    from tui.widgets.rowlist import RowList
+
+    places: list[tuple[str, Any]] = [
+        ("Everywhere", type(app)),
+        ("Composer", Composer),
+        ("Home", HomeScreen),
+        ("Session", SessionScreen),
+        ("Card (escape from the composer focuses it)", CardBox),
+        ("Revisions", RevisionsPane),
+        ("Agent", AgentScreen),
+        ("Lists", RowList),
+        ("Conversation", ChatPane),
+        ("Log", LogView),
+        ("Transcript", TranscriptPane),
+        ("Texts", TextView),
+        ("Text, difference, help", TextScreen),
+        ("Validation run", RunScreen),
+        ("Publish and roll back", MoveScreen),
+        ("Asking for a word", AskScreen),
+    ]
+    try:
+        keymap = load_keymap(app.host.home)
+    except KeymapError:
+        keymap = {}
+    groups = [(title, cls.__dict__.get("BINDINGS", ())) for title, cls in places]
+    return help_lines(groups, keymap, str(app.host.home / "keymap.toml"))
+
+
+def commands(app: ArtificerApp, screen: Screen[Any]) -> Iterable[SystemCommand]:
+    """Commands of the palette, those of the screen first."""
+    tree = screen.query(RevisionsPane)
+    if tree:
+        yield from _revision_commands(tree.first())
+    session = getattr(screen, "session", None)
+    if isinstance(session, str):
+        for label, pane in (
+            ("conversation", "chat"),
+            ("workspace log", "log"),
+            ("revisions", "revisions"),
+            ("validation runs", "validation"),
+            ("transcript", "transcript"),
+        ):
+            yield SystemCommand(f"Show {label}", "Go to the pane", partial(screen.run_action, f"pane('{pane}')"))
+        yield SystemCommand("Go on", "Try again, or go on after an interruption", app.action_resume)
+        yield SystemCommand("Model", "Go on with another model", app.action_model)
+        yield SystemCommand("Provider", "Go on with another provider", app.action_provider)
+    yield SystemCommand("Home", "All sessions and agents", app.action_home)
+    yield SystemCommand("Stop", "Stop the running turn", app.action_stop)
+    yield SystemCommand("Copy", "Copy the selection, or the last reply", app.action_copy)
+    yield SystemCommand("Mouse", "Give the mouse to the terminal, or take it back", app.action_mouse)
+    yield SystemCommand("Theme", "Change the theme", app.action_change_theme)
+    yield SystemCommand("Help", "Every key", app.action_help)
+    yield SystemCommand("Quit", "Leave Artificer", app.action_quit)
+
+
+def _revision_commands(tree: RevisionsPane) -> Iterable[SystemCommand]:
+    wishes: tuple[tuple[str, Wish, str], ...] = (
+        ("Publish", "publish", "Publish the revision under the cursor"),
+        ("Roll back", "rollback", "Roll back to the revision under the cursor, or from the live one"),
+        ("Diff", "diff", "Compare the revision with the marked one, or its parent"),
+        ("Edit", "edit", "Edit the persona in your editor, save and validate"),
+        ("Validate", "validate", "Run the gate on the revision"),
+        ("Talk", "talk", "Run the revision with a task"),
+    )
+    for title, wish, words in wishes:
+        yield SystemCommand(title, words, partial(tree.action_ask, wish))

@@ -1,0 +1,43 @@
+"""Help: every key there is, by where it acts, with the name a keymap file calls it by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from textual.binding import Binding, BindingType
+
+from tui.view.text import Line, Tone, line
+
+INTRO: tuple[Line, ...] = (
+    line("The sign at the top says whose turn it is: ● ⚿ ! ⟳ ◔ yours, ▸ the agent's, ✓ nobody's, ✗ it failed."),
+    line("What you write always goes to the session on screen: it answers what it asks, or says more."),
+    line("A card never takes a key from the composer: press escape first, then its keys act."),
+    line("Lists: arrows or j k move, enter opens. Select text with the mouse, then copy it with F8."),
+    (),
+)
+
+
+def help_lines(
+    groups: Sequence[tuple[str, Sequence[BindingType]]], keymap: Mapping[str, str], where: str
+) -> list[Line]:
+    """One line a key. `keymap` holds the person's own keys by binding id; `where` is the file they stand in."""
+    lines = list(INTRO)
+    for title, bindings in groups:
+        lines.append(line((title, Tone.STRONG)))
+        for binding in bindings:
+            if isinstance(binding, Binding):
+                lines.append(_key(binding, keymap))
+        lines.append(())
+    example = '  "revisions.publish" = "P"'
+    lines += [
+        line(("Your own keys", Tone.STRONG)),
+        line("  Write the names on the right into ", (where, Tone.STRONG), ":"),
+        line((example, Tone.DIM)),
+    ]
+    return lines
+
+
+def _key(binding: Binding, keymap: Mapping[str, str]) -> Line:
+    keys = keymap.get(binding.id or "", binding.key).replace(",", ", ").replace("slash", "/")
+    words = binding.tooltip or binding.description
+    return line("  ", (f"{keys:24}", Tone.STRONG), f" {words:52} ", (binding.id or "", Tone.DIM))

@@ -1,0 +1,219 @@
+"""Home: who waits for the person, what runs, what was done, which agents there are; and a composer for a new one."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.screen import Screen
+from textual.widgets import Input
+
+from core import SessionInfo
+from tui.desk import Desk
+from tui.shelf import Shelf
+from tui.view.fleet import AgentInfo, Fleet, fleet, peek
+from tui.view.rows import matching
+from tui.view.text import Line, Tone, line, short
+from tui.widgets.bars import Bar, KeyBar
+from tui.widgets.composer import Composer
+from tui.widgets.lines import TextView
+from tui.widgets.rowlist import RowList
+
+PROMPT = "Which agent do you want? Paste a repository URL or a path, or say it in words"
+SHOWN_SESSIONS = 1000
+
+WELCOME: tuple[Line, ...] = (
+    (),
+    line(("  Artificer builds agents.", Tone.STRONG)),
+    (),
+    line("  Name a source below: a repository URL, a path on this machine, or an agent in your own words."),
+    line("  The Builder reads it in a sandbox, asks when it must, and shows you what it made."),
+    line("  Nothing is published until you say so."),
+    (),
+    line("  ", ("enter", Tone.STRONG), " sends   ", ("F1", Tone.STRONG), " help   ", ("ctrl+q", Tone.STRONG), " quits"),
+)
+
+
+class HomeScreen(Screen[None]):
+    """The list of sessions and agents."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "new", "new", id="home.new", tooltip="Begin a new agent"),
+        Binding("slash", "filter", "filter", key_display="/", id="home.filter", tooltip="Filter the list"),
+        Binding("space", "peek", "peek", id="home.peek", tooltip="Look into a session without opening it"),
+        Binding("a", "answer", "answer", id="home.answer", tooltip="Open the session and answer"),
+        Binding("i", "interrupt", "interrupt", id="home.interrupt", tooltip="Interrupt the session under the cursor"),
+        Binding("escape", "leave", "list", show=False, id="home.list", tooltip="Back to the list"),
+    ]
+
+    class Opened(Message):
+        """A session or an agent is to be opened: `session:ID` or `agent:NAME`."""
+
+        def __init__(self, key: str) -> None:
+            super().__init__()
+            self.key = key
+
+    class BuildWanted(Message):
+        """A new Builder session is to begin with these words; `composer` keeps them until it has."""
+
+        def __init__(self, text: str, composer: Composer) -> None:
+            super().__init__()
+            self.text = text
+            self.composer = composer
+
+    def __init__(self, desk: Desk, shelf: Shelf) -> None:
+        super().__init__()
+        self.desk = desk
+        self.shelf = shelf
+        self.words = ""
+        self._fleet = Fleet((), ())
+        self._infos: dict[str, SessionInfo] = {}
+        self._agents: dict[str, AgentInfo] = {}
+
+    def compose(self) -> ComposeResult:
+        """A line, the list beside a look into one session, the composer, the keys."""
+        yield Bar(id="top")
+        with Horizontal(id="home"):
+            yield RowList(id="fleet", empty="nothing matches the filter")
+            yield TextView(id="peek")
+        yield Input(placeholder="filter", id="filter")
+        composer = Composer(PROMPT, id="composer")
+        composer.border_subtitle = "enter send"
+        yield composer
+        yield KeyBar(id="keys")
+
+    def on_mount(self) -> None:
+        """Show what there is; with nothing there, the person writes first."""
+        self.query_one("#filter").display = False
+        self.query_one(Composer).restore(self.desk.store.get_value("composer:home"))
+        self.refresh_rows()
+        if self._fleet.rows:
+            self.query_one(RowList).focus()
+        else:
+            self.query_one(Composer).focus()
+
+    def on_screen_resume(self) -> None:
+        """What happened meanwhile."""
+        self.refresh_rows()
+
+    # --- rows --------------------------------------------------------------------------------------
+
+    def refresh_rows(self) -> None:
+        """Read the columns of sessions and agents, and show them."""
+        sessions = self.desk.store.sessions(limit=SHOWN_SESSIONS)
+        agents = self.shelf.agents()
+        self._infos = {info.id: info for info in sessions}
+        self._agents = {agent.name: agent for agent in agents}
+        self._fleet = fleet(sessions, agents, self.desk.host.now())
+        top = self.query_one("#top", Bar)
+        top.left = line(("Artificer", Tone.STRONG))
+        top.right = self._fleet.headline if self._fleet.rows else ()
+        self._show()
+
+    def _show(self) -> None:
+        rows = self.query_one(RowList)
+        fresh = not self._fleet.rows
+        rows.display = not fresh
+        look = self.query_one("#peek", TextView)
+        look.set_class(fresh, "-welcome")
+        rows.show(matching(self._fleet.rows, self.words))
+        if fresh:
+            look.show(WELCOME)
+        elif look.display:
+            self._look()
+
+    @on(RowList.Moved)
+    def _moved(self) -> None:
+        if self.query_one("#peek").display:
+            self._look()
+
+    def _look(self) -> None:
+        """Show what is under the cursor beside the list."""
+        kind, _, name = self.query_one(RowList).key.partition(":")
+        look = self.query_one("#peek", TextView)
+        if kind == "session" and name in self._infos:
+            said = []
+            for event in self.desk.store.tail(name, 60):
+                if event.kind == "message" and not event.damaged:
+                    said.append((str(event.data.get("role")), str(event.data.get("text", ""))))
+            look.show(peek(self._infos[name], said[-3:], self.desk.host.now()))
+        elif kind == "agent" and name in self._agents:
+            agent = self._agents[name]
+            look.show(
+                (
+                    line((name, Tone.STRONG)),
+                    line(("live    ", Tone.DIM), short(agent.live)),
+                    line(("latest  ", Tone.DIM), short(agent.latest)),
+                )
+            )
+        else:
+            look.show(())
+
+    # --- keys --------------------------------------------------------------------------------------
+
+    @on(RowList.Chosen)
+    def _chosen(self, event: RowList.Chosen) -> None:
+        self.post_message(self.Opened(event.key))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The list's letters act only where no text is being written."""
+        if action in ("new", "filter", "peek", "answer", "interrupt"):
+            return isinstance(self.focused, RowList)
+        return True
+
+    def action_new(self) -> None:
+        """Write what is wanted."""
+        self.query_one(Composer).focus()
+
+    def action_answer(self) -> None:
+        """Open it; its composer is where answers go."""
+        self.query_one(RowList).action_choose()
+
+    def action_peek(self) -> None:
+        """Show or hide the look beside the list."""
+        look = self.query_one("#peek")
+        look.set_class(not look.has_class("-shown"), "-shown")
+        self.call_after_refresh(self._look)
+
+    async def action_interrupt(self) -> None:
+        """Stop the session under the cursor."""
+        kind, _, name = self.query_one(RowList).key.partition(":")
+        if kind != "session":
+            return
+        stopped = await self.desk.interrupt(name)
+        self.notify("Stopping it; it can go on later." if stopped else "Nothing runs there.", markup=False)
+
+    def action_filter(self) -> None:
+        """Write a filter."""
+        box = self.query_one("#filter", Input)
+        box.display = True
+        box.focus()
+
+    @on(Input.Changed, "#filter")
+    def _filtered(self, event: Input.Changed) -> None:
+        self.words = event.value
+        self._show()
+
+    @on(Input.Submitted, "#filter")
+    def _filter_done(self) -> None:
+        self.query_one(RowList).focus()
+
+    def action_leave(self) -> None:
+        """From the filter: forget it. From anywhere: to the list."""
+        box = self.query_one("#filter", Input)
+        if box.display and (box.has_focus or not self.query_one(Composer).has_focus):
+            box.value = ""
+            box.display = False
+        (self.query_one(RowList) if self._fleet.rows else self.query_one(Composer)).focus()
+
+    @on(Composer.Sent)
+    def _sent(self, event: Composer.Sent) -> None:
+        self.post_message(self.BuildWanted(event.text, event.composer))
+
+    def keep(self) -> None:
+        """Keep what is written and not sent."""
+        self.desk.keep("composer:home", self.query_one(Composer).to_json())

@@ -1,0 +1,93 @@
+"""The live workspace log: commands, what they print as they run, how they ended. Lines out of events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from core import Event
+from tui.view.calls import call_line, finished
+from tui.view.chat import HIDDEN_TOOLS, note_of
+from tui.view.text import Line, Tone, clock, line, plural, safe
+
+INDENT = " " * 9
+#: Of a result nobody saw while it ran, so many lines are shown; all of it stands in the transcript.
+SHOWN_LINES = 12
+
+
+class WorkLog:
+    """Events in, log lines out. Remembers only the calls that are running."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, tuple[Event, bool]] = {}  # call -> its event, whether it has printed
+        self._open = ""  # text of a line that has no end yet
+
+    def apply(self, event: Event) -> list[Line]:
+        """The lines that `event` adds."""
+        if event.damaged:
+            return []
+        data = event.data
+        match event.kind:
+            case "tool_call":
+                return self._called(event)
+            case "log":
+                return self._printed(data)
+            case "tool_result":
+                return self._result(event)
+            case "source" | "revision" | "validation" | "published" | "notice" | "settings":
+                note = note_of(event)
+                return [] if note is None else [_stamped(event, (f"{note.sign} {note.text}", note.tone))]
+            case _:
+                return []
+
+    def _called(self, event: Event) -> list[Line]:
+        call = call_line(event)
+        if call.tool in HIDDEN_TOOLS:
+            return []
+        self._running[call.call] = (event, False)
+        args = event.data.get("args")
+        command = args.get("command") if isinstance(args, Mapping) else None
+        if call.tool == "run_sandbox" and isinstance(command, str):
+            first, *rest = safe(command).expandtabs(4).split("\n")
+            return [
+                _stamped(event, ("$ ", Tone.DIM), (first, Tone.STRONG)),
+                *(line(INDENT + "  ", (text, Tone.STRONG)) for text in rest),
+            ]
+        return [_stamped(event, ("⚙ ", Tone.DIM), (call.gist, Tone.STRONG))]
+
+    def _printed(self, data: Mapping[str, Any]) -> list[Line]:
+        call = str(data.get("call"))
+        if call in self._running:
+            self._running[call] = (self._running[call][0], True)
+        *whole, self._open = (self._open + safe(str(data.get("text", ""))).expandtabs(4)).split("\n")
+        return [line(INDENT, text) for text in whole]
+
+    def _result(self, event: Event) -> list[Line]:
+        data = event.data
+        found = self._running.pop(str(data.get("call")), None)
+        lines = [line(INDENT, self._open)] if self._open else []
+        self._open = ""
+        if found is None:
+            return lines
+        started, printed = found
+        if not printed:
+            lines += _output(str(data.get("output", "")))
+        done = finished(call_line(started), data)
+        ending = done.result if printed or done.state == "ok" else done.result.split(" · ")[0]
+        if done.state == "failed":
+            return [*lines, _stamped(event, (f"✗ {ending or 'failed'}", Tone.FAIL))]
+        return [*lines, _stamped(event, (f"✓ {ending}", Tone.DIM))] if ending else lines
+
+
+def _output(text: str) -> list[Line]:
+    texts = safe(text).expandtabs(4).rstrip("\n").split("\n")
+    if texts == [""]:
+        return []
+    lines = [line(INDENT, (one[:2000], Tone.DIM)) for one in texts[:SHOWN_LINES]]
+    if len(texts) > SHOWN_LINES:
+        lines.append(line(INDENT, (f"… {plural(len(texts) - SHOWN_LINES, 'more line')} in the transcript", Tone.DIM)))
+    return lines
+
+
+def _stamped(event: Event, *parts: tuple[str, Tone]) -> Line:
+    return line((f"{clock(event.at, seconds=True):8} ", Tone.DIM), *parts)

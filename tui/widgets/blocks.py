@@ -1,0 +1,101 @@
+"""One widget for each kind of block of the conversation."""
+
+from __future__ import annotations
+
+from textual.widget import Widget
+from textual.widgets import Markdown, Static
+from textual.widgets.markdown import MarkdownStream
+
+from tui.view.chat import Asked, Block, Noted, Said, Worked
+from tui.view.text import Line, Tone, line, plural
+from tui.widgets.card import CardBox
+from tui.widgets.content import to_content
+
+
+class PlainBlock(Static):
+    """A line or a few that are no Markdown: the person's words, tool calls, notices."""
+
+    def __init__(self, block: Noted | Worked | Said, classes: str) -> None:
+        super().__init__(to_content(lines_of(block)), markup=False, classes=classes)
+
+    def show(self, block: Noted | Worked | Said) -> None:
+        """Take a new state of the same block."""
+        self.update(to_content(lines_of(block)))
+
+
+def lines_of(block: Noted | Worked | Said) -> list[Line]:
+    """A plain block as lines."""
+    match block:
+        case Said():
+            return [line(text) for text in block.text.expandtabs(4).split("\n")]
+        case Noted():
+            return [line((f"{note.sign} ", note.tone), (note.text, note.tone)) for note in block.notes]
+        case Worked():
+            hidden = block.count - len(block.shown)
+            lines = [line((f"… {plural(hidden, 'call')} before", Tone.DIM))] if hidden else []
+            for call in block.shown:
+                tone = Tone.FAIL if call.state == "failed" else Tone.DIM
+                lines.append(line((f"{call.sign} ", tone), (call.gist, Tone.DIM), (f"  {call.result}", tone)))
+            return lines
+
+
+class Reply(Markdown):
+    """The agent's words: Markdown that begins empty, is fed as it streams and never parsed twice.
+
+    It is empty until `show` is called, which needs it mounted.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("", classes="reply", open_links=False)
+        self._written = ""
+        self._stream: MarkdownStream | None = None
+
+    async def show(self, said: Said) -> None:
+        """Take a new state: text that only grew is appended, anything else is parsed anew."""
+        text = said.text if not said.incomplete else f"{said.text}\n\n*(cut off here)*"
+        if not text.startswith(self._written):
+            await self._end_stream()
+            self._written = text
+            await self.update(text)
+        if said.streaming and self._stream is None:
+            self._stream = Markdown.get_stream(self)
+        new, self._written = text[len(self._written) :], text
+        if self._stream is not None:
+            await self._stream.write(new)
+            if not said.streaming:
+                await self._end_stream()
+        elif new:
+            await self.append(new)
+
+    async def _end_stream(self) -> None:
+        if self._stream is not None:
+            stream, self._stream = self._stream, None
+            await stream.stop()
+
+
+def widget_of(block: Block, *, can_store: bool = False) -> Widget:
+    """A new widget that shows a block."""
+    match block:
+        case Said(role="you"):
+            return PlainBlock(block, "you")
+        case Said():
+            return Reply()
+        case Worked():
+            return PlainBlock(block, "worked")
+        case Noted():
+            return PlainBlock(block, "noted")
+        case Asked():
+            return CardBox(block, can_store=can_store)
+
+
+async def show_block(widget: Widget, block: Block) -> None:
+    """Give a widget the new state of its block."""
+    match widget, block:
+        case Reply(), Said():
+            await widget.show(block)
+        case PlainBlock(), Said() | Worked() | Noted():
+            widget.show(block)
+        case CardBox(), Asked():
+            widget.show(block)
+        case _:
+            raise TypeError(f"{type(widget).__name__} does not show {type(block).__name__}")

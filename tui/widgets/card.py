@@ -1,0 +1,215 @@
+"""A card in the flow: it waits as data, shows its keys, and acts on them only while it has the focus itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from tui.view.cards import Card, Key
+from tui.view.chat import Asked
+from tui.view.text import Line, Tone, line
+from tui.widgets.content import to_content
+
+
+def _binding(key: str, label: str, name: str, tooltip: str) -> Binding:
+    return Binding(key, f"press('{key}')", label, show=False, id=f"card.{name}", tooltip=tooltip)
+
+
+class CardBox(Vertical, can_focus=True):
+    """One card. Never takes the focus by itself, so no keystroke meant for the composer reaches it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(str(n), f"press('{n}')", f"option {n}", show=False, id=f"card.option_{n}", tooltip=f"Option {n}")
+            for n in range(1, 10)
+        ),
+        _binding("y", "once", "once", "Approvals: allow this once"),
+        _binding("s", "session", "session", "Approvals: allow for this session"),
+        _binding("a", "always", "always", "Approvals: allow always"),
+        _binding("n", "deny", "deny", "Approvals: deny"),
+        _binding("h", "hint", "hint", "Stuck: give a hint"),
+        _binding("r", "retry", "retry", "Stuck or failed: try again from before it"),
+        _binding("m", "model", "model", "Stuck or failed: go on with another model"),
+        _binding("x", "extend", "extend", "Budget: extend it"),
+        _binding("e", "end", "end", "End here"),
+        Binding("space", "mark", "mark", show=False, id="card.mark", tooltip="Questions: mark an option"),
+        Binding("up,k", "move(-1)", "Up", show=False, id="card.up", tooltip="Questions: the option above"),
+        Binding("down,j", "move(1)", "Down", show=False, id="card.down", tooltip="Questions: the option below"),
+        Binding("enter", "take", "answer", id="card.take", tooltip="Answer with the chosen option; open the evidence"),
+    ]
+
+    @dataclass
+    class Answered(Message):
+        """The person answered with `text`."""
+
+        text: str
+
+    @dataclass
+    class Filled(Message):
+        """The person wants to finish the answer in the composer, which begins with `text`."""
+
+        text: str
+
+    @dataclass
+    class Acted(Message):
+        """The person asked for something that is no answer: `resume`, `model`, `evidence`."""
+
+        act: str
+        asked: Asked
+
+    @dataclass
+    class Secret(Message):
+        """A credential's value was entered. It goes to the key store and nowhere else."""
+
+        name: str
+        value: str
+
+    def __init__(self, asked: Asked, *, can_store: bool = False) -> None:
+        super().__init__(classes="card")
+        self.asked = asked
+        self.at = 0
+        self.marked: set[str] = set()
+        self._can_store = can_store
+        recommended = [n for n, choice in enumerate(asked.card.choices) if choice.recommended]
+        if recommended:
+            self.at = recommended[0]
+
+    @property
+    def card(self) -> Card:
+        """What it shows."""
+        return self.asked.card
+
+    def compose(self) -> ComposeResult:
+        """The text, and a masked input for each credential that can be stored here."""
+        yield Static(to_content(self._lines()), markup=False, classes="card--text")
+        if self._can_store and self.asked.active:
+            for name in self.card.names:
+                yield Input(password=True, placeholder=f"value of {name}, hidden", name=name, classes="card--secret")
+
+    def on_mount(self) -> None:
+        """Name it by its sign and state."""
+        self._dress()
+
+    def show(self, asked: Asked) -> None:
+        """Take a new state of the same card."""
+        self.asked = asked
+        self._dress()
+        if not asked.active:
+            self.query(Input).remove()
+
+    def _dress(self) -> None:
+        active, card = self.asked.active, self.card
+        self.set_class(not active, "-settled")
+        self.set_class(active and card.tone is Tone.FAIL, "-fail")
+        self.border_title = (
+            to_content((line((f"{card.sign} ", card.tone), (card.title, Tone.STRONG)),)) if active else ""
+        )
+        self.can_focus = active
+        self._redraw()
+
+    def _redraw(self) -> None:
+        for text in self.query(Static).results(Static):
+            text.update(to_content(self._lines()))
+
+    def _lines(self) -> list[Line]:
+        asked, card = self.asked, self.card
+        if not asked.active:
+            said = [(f"  → {asked.answer}", Tone.PLAIN)] if asked.answer else []
+            return [line((f"{card.sign} {card.title}", Tone.DIM), *said)]
+        lines: list[Line] = list(card.body)
+        if (card.choices and not card.keys) or (card.choices and card.keys[0].key == "1"):
+            lines += [self._choice(n) for n in range(len(card.choices))]
+        else:
+            lines.append(self._keys())
+        if card.footer:
+            lines.append(line((card.footer, Tone.DIM)))
+        return lines
+
+    def _choice(self, number: int) -> Line:
+        choice = self.card.choices[number]
+        here = "› " if self.has_focus and number == self.at else "  "
+        box = ("[x] " if choice.id in self.marked else "[ ] ") if self.card.multiple else ""
+        best = ("  recommended", Tone.YOU) if choice.recommended else ("", Tone.PLAIN)
+        return line(here, (f"{choice.number}", Tone.STRONG), f"  {box}{choice.label}", best)
+
+    def _keys(self) -> Line:
+        parts: list[str | tuple[str, Tone]] = [] if self.has_focus else [("esc, then  ", Tone.DIM)]
+        for key in self.card.keys:
+            parts += [(key.key, Tone.STRONG), f" {key.label}   "]
+        return line(*parts)
+
+    # --- keys --------------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only the keys that this card shows do anything."""
+        if not self.asked.active:
+            return False
+        if action == "press":
+            return any(key.key == parameters[0] for key in self.card.keys)
+        if action == "mark":
+            return self.card.multiple
+        if action == "move":
+            return bool(self.card.choices)
+        return True
+
+    def action_press(self, name: str) -> None:
+        """A key of the card."""
+        for key in self.card.keys:
+            if key.key == name:
+                if self.card.multiple and key.send is not None:
+                    self.at = int(name) - 1
+                    self.action_mark()
+                else:
+                    self._act(key)
+
+    def _act(self, key: Key) -> None:
+        if key.send is not None:
+            self.post_message(self.Answered(key.send))
+        elif key.fill is not None:
+            self.post_message(self.Filled(key.fill))
+        elif key.act is not None:
+            self.post_message(self.Acted(key.act, self.asked))
+
+    def action_mark(self) -> None:
+        """Mark or unmark the option under the cursor."""
+        self.marked ^= {self.card.choices[self.at].id}
+        self._redraw()
+
+    def action_move(self, step: int) -> None:
+        """Another option."""
+        self.at = min(max(self.at + step, 0), len(self.card.choices) - 1)
+        self._redraw()
+
+    def action_take(self) -> None:
+        """Answer with the marked options, or the one under the cursor."""
+        card = self.card
+        if card.stop.value == "awaiting_user" and card.choices:
+            chosen = [choice.id for choice in card.choices if choice.id in self.marked] or [card.choices[self.at].id]
+            self.post_message(self.Answered(",".join(chosen)))
+            return
+        for key in card.keys:
+            if key.key == "enter":
+                self._act(key)
+
+    def on_focus(self) -> None:
+        """Show the option under the cursor."""
+        self._redraw()
+
+    def on_blur(self) -> None:
+        """Hide it again."""
+        self._redraw()
+
+    @on(Input.Submitted)
+    def _secret_entered(self, event: Input.Submitted) -> None:
+        event.stop()
+        value = event.value
+        event.input.value = ""
+        if value and event.input.name:
+            self.post_message(self.Secret(event.input.name, value))

@@ -1,0 +1,152 @@
+"""The composer: several lines, a history, pastes of any size; enter sends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widgets import TextArea
+
+from tui.view.paste import Pastes
+
+
+class Composer(TextArea):
+    """Where a person writes. What they type goes nowhere else and is never lost: a card that appears changes
+    only the prompt, and an unsent text can be kept with `to_json`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "send", "send", id="composer.send", tooltip="Send what is written", priority=True),
+        Binding(
+            "ctrl+j,shift+enter,alt+enter",
+            "newline",
+            "new line",
+            id="composer.newline",
+            key_display="^j",
+            tooltip="Start a new line",
+            priority=True,
+        ),
+    ]
+
+    @dataclass
+    class Sent(Message):
+        """The person sent `text`, pastes in full."""
+
+        composer: Composer
+        text: str
+
+        @property
+        def control(self) -> Composer:
+            """The composer it came from."""
+            return self.composer
+
+    def __init__(self, prompt: str = "", *, history: Sequence[str] = (), id: str | None = None) -> None:
+        super().__init__(
+            id=id,
+            soft_wrap=True,
+            show_line_numbers=False,
+            placeholder=prompt,
+            highlight_cursor_line=False,
+            compact=True,
+        )
+        self.pastes = Pastes()
+        self.sent_before: list[str] = list(history)
+        """What was sent, oldest first."""
+        self._place: int | None = None
+        self._unsent = ""
+
+    # --- sending -----------------------------------------------------------------------------------
+
+    def action_send(self) -> None:
+        """Send the text, if there is any."""
+        text = self.pastes.whole(self.text)
+        if text.strip():
+            self.post_message(self.Sent(self, text))
+
+    def sent(self) -> None:
+        """What was sent was taken: keep it in the history and start afresh."""
+        shown = self.text
+        if shown.strip() and (not self.sent_before or self.sent_before[-1] != shown):
+            self.sent_before.append(shown)
+            del self.sent_before[:-200]
+        self._place = None
+        self.text = ""
+
+    def action_newline(self) -> None:
+        """Break the line at the cursor."""
+        self.insert("\n")
+
+    def fill(self, text: str) -> None:
+        """Put `text` before what is written, with the cursor at the end."""
+        self.text = text + self.text
+        self.move_cursor(self.document.end)
+        self.focus()
+
+    # --- history -----------------------------------------------------------------------------------
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        """Up a line; on the first one, back in what was sent before."""
+        if select or self._row() > 0:
+            super().action_cursor_up(select)
+        else:
+            self._recall(-1)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        """Down a line; on the last one, forward in the history."""
+        if select or self._row() < self.wrapped_document.height - 1:
+            super().action_cursor_down(select)
+        else:
+            self._recall(1)
+
+    def _row(self) -> int:
+        """The row of the cursor as wrapped on screen."""
+        return self.wrapped_document.location_to_offset(self.cursor_location).y
+
+    def _recall(self, step: int) -> None:
+        if not self.sent_before:
+            return
+        if self._place is None:
+            if step > 0:
+                return
+            self._unsent, self._place = self.text, len(self.sent_before)
+        place = self._place + step
+        if place < 0:
+            return
+        if place >= len(self.sent_before):
+            self._place, text = None, self._unsent
+        else:
+            self._place, text = place, self.sent_before[place]
+        self.text = text
+        self.move_cursor(self.document.end)
+
+    # --- pasting -----------------------------------------------------------------------------------
+
+    def on_paste(self, event: events.Paste) -> None:
+        """A big paste becomes a chip; a small one is text like any other."""
+        event.prevent_default()
+        event.stop()
+        text = event.text.replace("\r\n", "\n").replace("\r", "\n")
+        if event.text:
+            result = self.replace(self.pastes.take(text), *self.selection, maintain_selection_offset=False)
+            self.move_cursor(result.end_location)
+
+    # --- keeping -----------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any] | None:
+        """What is written and not sent, to be kept over a restart; None where there is nothing."""
+        if not self.text.strip():
+            return None
+        self.pastes.forget_absent(self.text)
+        return {"text": self.text, "pastes": dict(self.pastes.texts)}
+
+    def restore(self, kept: Any) -> None:
+        """Show what `to_json` kept; anything else is ignored."""
+        if isinstance(kept, Mapping) and isinstance(kept.get("text"), str) and not self.text:
+            pastes = kept.get("pastes")
+            if isinstance(pastes, Mapping):
+                self.pastes.texts.update({str(chip): str(text) for chip, text in pastes.items()})
+            self.text = kept["text"]
+            self.move_cursor(self.document.end)
