@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from core import Outcome, Stop, outside
+from core import Outcome, Stop, Waiting, outside
 from tui.commands import output
 
 
 def finish(outcome: Outcome, *, json: bool) -> int:
     """Print the result: a JSON line, or the reply and what a person may do next. Returns the exit code."""
     if json:
-        output.line(outcome.to_json())
+        output.line(result(outcome))
     else:
         if outcome.record.output:
             output.text(outcome.record.output)
         for words in next_steps(outcome):
             output.say(words)
     return outcome.stop.exit_code
+
+
+def result(outcome: Outcome) -> dict[str, Any]:
+    """The result line. A Builder that asked in its reply waits for an answer like one that asked by a tool."""
+    value = outcome.to_json()
+    if outcome.stop is Stop.AWAITING_USER and value["waiting"] is None:
+        asked = Waiting("question", "reply", outcome.record.output or "")
+        value["waiting"] = outside(asked)
+    return value
 
 
 def next_steps(outcome: Outcome) -> list[str]:

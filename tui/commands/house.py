@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,11 +46,15 @@ def add_to(app: typer.Typer) -> None:
 
 def providers(as_json: Json = False) -> int:
     """What can think here: ready, or the one command that mends it."""
+    import asyncio
+
     output.rows(asyncio.run(_providers()), as_json=as_json, table=_provider_line)
     return 0
 
 
 async def _providers() -> list[dict[str, Any]]:
+    import asyncio
+
     from impl.providers import provider_names
 
     return list(await asyncio.gather(*(_provider(name) for name in provider_names())))
@@ -59,6 +62,8 @@ async def _providers() -> list[dict[str, Any]]:
 
 async def _provider(name: str) -> dict[str, Any]:
     """One provider's row; what its module or its answer lacks is said, and never breaks the list."""
+    import asyncio
+
     row = {"name": name, "title": "", "state": "not installed", "message": "", "fix": ""}
     try:
         found, status = await asyncio.wait_for(_status(name), PREFLIGHT_S)
@@ -70,6 +75,8 @@ async def _provider(name: str) -> dict[str, Any]:
 
 
 async def _status(name: str) -> tuple[core.Provider, ProviderStatus]:
+    import asyncio
+
     from impl.compose import provider
 
     found = await asyncio.to_thread(provider, name)
@@ -86,6 +93,8 @@ def _provider_line(row: Any) -> str:
 
 def doctor(as_json: Json = False) -> int:
     """Check this machine: home, store, sandboxes, providers, terminal, git."""
+    import asyncio
+
     checks = asyncio.run(_checks())
     output.rows(checks, as_json=as_json, table=_check_line)
     return 0 if all(check["ok"] or not check["needed"] for check in checks) else 1
@@ -101,6 +110,7 @@ def _check(name: str, ok: bool, message: str, fix: str = "", *, needed: bool = T
 
 
 async def _checks() -> list[dict[str, Any]]:
+    import asyncio
     import platform
 
     sandboxes, thinking = await asyncio.gather(_sandbox_checks(), _providers())
@@ -131,6 +141,8 @@ def _store_check() -> dict[str, Any]:
 
 
 async def _sandbox_checks() -> list[dict[str, Any]]:
+    import asyncio
+
     from impl.sandboxes import SANDBOXES
 
     found = [make() for make in SANDBOXES.values()]
