@@ -1,0 +1,124 @@
+"""The host's side of effects: each request of a tool call is checked, recorded, performed once, and answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from core.effects.ledger import Ledger, Outcome, ReplayBook, fingerprint, outcome_from
+from core.effects.policy import EffectPolicy
+from core.effects.requests import Allowed, DenialReason, Denied, EffectRequest, EffectResponse, Transport
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that may be sent again where it is not known whether they were (RFC 9110, 9.2.1)."""
+INLINE_BODY: Final = 64_000
+"""A response body longer than this is stored as a blob."""
+
+
+class NeedsCredential(Exception):
+    """An allowed effect needs the value of the credential `name`, which has none."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+class Broker:
+    """Answers the effects of one tool call, one at a time, in order.
+
+    `credential(name)` gives a value or None; `emit(kind, data)` stores an event before anything else happens;
+    `put_blob` and `blob` keep large bodies. With `replay` nothing is ever sent.
+    """
+
+    def __init__(
+        self,
+        *,
+        call: str,
+        tool: str,
+        policy: EffectPolicy,
+        transport: Transport | None,
+        credential: Callable[[str], str | None],
+        emit: Callable[[str, Mapping[str, Any]], None],
+        ledger: Ledger,
+        put_blob: Callable[[bytes], str],
+        blob: Callable[[str], bytes],
+        replay: ReplayBook | None = None,
+    ) -> None:
+        self._call = call
+        self._tool = tool
+        self._policy = policy
+        self._transport = transport
+        self._credential = credential
+        self._emit = emit
+        self._ledger = ledger
+        self._put_blob = put_blob
+        self._blob = blob
+        self._replay = replay
+        self._next = 0
+
+    async def ask(self, request: EffectRequest) -> Outcome:
+        """The answer to the call's next effect. Raises NeedsCredential, having sent and recorded nothing."""
+        index = self._next
+        asked = self._ledger.at(index)
+        mark = fingerprint(request)
+        if asked is not None:
+            if asked.fingerprint != mark:
+                detail = f"effect {index} differs from the one on record; a tool that resumes asks the same again"
+                return Denied(DenialReason.NONDETERMINISTIC, detail)
+            if asked.outcome is not None:
+                self._next += 1
+                return self._recorded(asked.outcome)
+        outcome = await self._fresh(index, mark, request, asked_before=asked is not None)
+        self._next += 1
+        return outcome
+
+    async def _fresh(self, index: int, mark: str, request: EffectRequest, *, asked_before: bool) -> Outcome:
+        verdict = self._policy.check(request)
+        if isinstance(verdict, Denied):
+            return self._record(index, mark, request, verdict)
+        if self._replay is not None:
+            found = self._replay.answer(self._tool, request)
+            if found is None:
+                detail = f"{verdict.method} {verdict.url} is not on record, and a replay sends nothing"
+                return self._record(index, mark, request, Denied(DenialReason.REPLAY_MISS, detail))
+            return self._record(index, mark, request, self._recorded(found))
+        if asked_before and verdict.method not in SAFE_METHODS:
+            detail = f"{verdict.method} {verdict.url} may have been sent before a crash; it is not sent again"
+            return self._record(index, mark, request, Denied(DenialReason.OUTCOME_UNKNOWN, detail))
+        secrets = self._secrets(verdict)
+        if self._transport is None:
+            return self._record(index, mark, request, Denied(DenialReason.NETWORK, "no network is configured"))
+        if not asked_before:
+            self._emit("effect_intent", self._facts(index, mark, request))
+        return self._record(index, mark, request, await self._transport.perform(verdict, self._policy, secrets))
+
+    def _secrets(self, verdict: Allowed) -> dict[str, str]:
+        """Every declared value: the one that is sent, and the others so that an echo of theirs is redacted."""
+        values = {name: self._credential(name) for name in self._policy.credentials}
+        if verdict.credential is not None and values.get(verdict.credential) is None:
+            raise NeedsCredential(verdict.credential)
+        return {name: value for name, value in values.items() if value is not None}
+
+    def _facts(self, index: int, mark: str, request: EffectRequest) -> dict[str, Any]:
+        return {
+            "call": self._call,
+            "tool": self._tool,
+            "index": index,
+            "fingerprint": mark,
+            "method": str(request.method)[:16],
+            "url": str(request.url)[:2000],
+            "credential": request.credential,
+        }
+
+    def _record(self, index: int, mark: str, request: EffectRequest, outcome: Outcome) -> Outcome:
+        data = outcome.to_json()
+        if isinstance(outcome, EffectResponse) and len(outcome.body) > INLINE_BODY:
+            data = {**data, "body": "", "blob": self._put_blob(outcome.body)}
+        self._emit("effect", {**self._facts(index, mark, request), "outcome": data})
+        return outcome
+
+    def _recorded(self, data: Mapping[str, Any]) -> Outcome:
+        outcome = outcome_from(data)
+        if isinstance(outcome, EffectResponse) and isinstance(data.get("blob"), str):
+            return EffectResponse(outcome.status, outcome.headers, self._blob(data["blob"]), outcome.redirects)
+        return outcome
