@@ -41,6 +41,18 @@ if TYPE_CHECKING:
         ToolOutput,
         UnknownResource,
     )
+    from core.effects.addresses import is_public_address
+    from core.effects.policy import EffectPolicy
+    from core.effects.redaction import Redactor, redact
+    from core.effects.requests import (
+        Allowed,
+        Binding,
+        DenialReason,
+        Denied,
+        EffectRequest,
+        EffectResponse,
+        Transport,
+    )
     from core.events import Event, encode
     from core.launch import Busy, LaunchInput, NoSuchSession, Outcome, launch_agent, outside
     from core.policy import limits_from
@@ -108,6 +120,10 @@ _HOMES = {
     "core.driver": (
         "CorpusDocument Driver Limits Passage Persona Skill SkillInfo Tool ToolContext ToolOutput UnknownResource"
     ),
+    "core.effects.addresses": "is_public_address",
+    "core.effects.policy": "EffectPolicy",
+    "core.effects.redaction": "Redactor redact",
+    "core.effects.requests": "Allowed Binding DenialReason Denied EffectRequest EffectResponse Transport",
     "core.events": "Event encode",
     "core.launch": "Busy LaunchInput NoSuchSession Outcome launch_agent outside",
     "core.policy": "limits_from",
