@@ -1,0 +1,118 @@
+"""What commands print and how they fail: usage errors, unknown names, readers that leave, pipes."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.harness.commands import argv, artificer, environment, expecting
+from tests.harness.home import INPUTS
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("nonsense",),
+        ("run", "agent"),
+        ("build", "--nonsense"),
+        ("answer", "session"),
+        ("save",),
+    ],
+)
+def test_a_mistake_in_the_command_line_exits_2_with_where_to_look(home: Path, words: tuple[str, ...]) -> None:
+    error = expecting(2, *words).error
+    assert error["code"] == "usage"
+    assert "--help" in error["hint"]
+
+
+def test_help_names_every_command(home: Path) -> None:
+    words = artificer("--help", json=False).out
+    for command in (
+        *("build", "run", "resume", "answer", "interrupt", "agents", "revisions", "show", "diff", "log", "checkout"),
+        *("save", "validate", "validations", "publish", "rollback", "sessions", "transcript", "search", "costs"),
+        *("providers", "doctor", "gc"),
+    ):
+        assert f"  {command} " in words
+
+
+def test_the_version_is_printed(home: Path) -> None:
+    ran = artificer("--version", json=False)
+    assert (ran.code, ran.out.strip().count(".")) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "next_step"),
+    [
+        (("build", ".", "--provider", "nonsense"), "artificer providers"),
+        (("build", ".", "--sandbox", "nonsense"), "artificer doctor"),
+        (("build", "/nowhere/at/all"), "folder"),
+        (("build", "git@example.org:owner/name.git"), "https://example.org/owner/name"),
+        (("build", "https://user:token@example.org/owner/name"), "https://example.org/owner/name"),
+        (("build", "example.com/owner/name"), "https://example.com/owner/name"),
+        (("answer", "nosuch", "x"), "artificer sessions"),
+        (("interrupt", "nosuch"), "artificer sessions"),
+        (("save", "/nowhere/at/all"), "artificer checkout"),
+        (("validate", "./nowhere"), "agent or a directory"),
+    ],
+)
+def test_an_error_names_the_next_step_and_starts_nothing(home: Path, words: tuple[str, ...], next_step: str) -> None:
+    error = expecting(1, *words).error
+    assert next_step in error["hint"]
+    assert expecting(0, "sessions").value == []
+
+
+def test_an_unknown_provider_is_met_by_the_names_there_are(home: Path) -> None:
+    message = expecting(1, "build", ".", "--provider", "ofline").error["message"]
+    assert "Did you mean offline" in message
+
+
+def test_without_json_an_error_is_words_on_stderr(home: Path) -> None:
+    ran = artificer("run", "nobody", "x", json=False)
+    assert (ran.code, ran.out) == (1, "")
+    assert "There is no agent nobody" in ran.err
+
+
+def test_words_for_people_stay_off_stdout_with_json(home: Path) -> None:
+    ran = artificer("build", INPUTS / "subagents", "--answer", "2", "--answer", "x")
+    assert ran.lines
+    assert "not needed" in ran.err
+
+
+def test_a_reader_that_leaves_is_no_error(docs: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        argv("show", docs), stdout=write, stderr=subprocess.PIPE, env=environment(), timeout=60, check=False
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.slow
+def test_progress_is_shown_on_a_terminal_and_not_to_a_pipe(home: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = argv("build", INPUTS / "documentation")
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, env=environment(), timeout=60, check=False)
+    os.close(theirs)
+    seen = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert done.returncode == 0
+    assert "import_source" in seen
+    piped = subprocess.run(command, capture_output=True, env=environment(), timeout=60, check=False)
+    assert piped.stderr == b""
+
+
+@pytest.mark.slow
+def test_a_terminal_that_knows_only_ascii_gets_escapes_and_programs_still_get_json(docs: str) -> None:
+    import json
+
+    env = environment(PYTHONIOENCODING="ascii", LC_ALL="C")
+    command = argv("build", INPUTS / "documentation")
+    plain = subprocess.run(command, capture_output=True, env=env, timeout=60, check=False)
+    assert plain.returncode == 0
+    lines = subprocess.run([*command, "--json"], capture_output=True, env=env, timeout=60, check=False).stdout
+    assert [json.loads(line) for line in lines.splitlines()][-1]["stop"] == "completed"

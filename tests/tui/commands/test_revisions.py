@@ -1,0 +1,226 @@
+"""Agents by hand and by key: checkout, save, validate, publish, roll back, and the listings of all that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness.commands import artificer, expecting
+
+NONE = "sha256:" + "0" * 64
+
+
+def edit(agent: str, directory: Path, words: str) -> str:
+    """Check the agent out, change its persona, save it; the new digest."""
+    expecting(0, "checkout", agent, directory)
+    (directory / "persona.md").write_text(words)
+    digest: str = expecting(0, "save", directory, "-m", words.strip()).value["digest"]
+    return digest
+
+
+def test_listings_hold_at_least_what_programs_lean_on(docs: str) -> None:
+    columns = {
+        "agents": {"name", "live", "latest"},
+        "revisions": {"digest", "parents", "at", "by", "message", "validated", "channels"},
+        "validations": {"id", "digest", "at", "passed", "checks_version", "environment", "problems"},
+        "log": {"at", "channel", "digest", "validation_run", "by", "refused"},
+        "sessions": {
+            *("id", "kind", "agent", "digest", "parent", "status", "stop", "started", "ended", "usage", "cost"),
+            "summary",
+        },
+    }
+    for command, wanted in columns.items():
+        rows = expecting(0, command, *([docs] if command in ("revisions", "validations", "log") else [])).value
+        assert isinstance(rows, list)
+        assert rows
+        assert wanted <= set(rows[0]), command
+
+
+def test_an_empty_home_lists_nothing(home: Path) -> None:
+    for command in ("agents", "sessions", "costs"):
+        assert expecting(0, command).value == []
+
+
+def test_show_gives_the_manifest_the_files_and_where_it_came_from(docs: str) -> None:
+    value = expecting(0, "show", docs).value
+    assert {"name", "digest", "manifest", "files", "source", "licence"} <= set(value)
+    assert value["manifest"]["schema"] == "artificer/v1"
+    assert all(set(file) == {"path", "sha256", "size", "x"} for file in value["files"])
+    assert value["source"]["path"].endswith("/documentation")
+    assert value["licence"] == {"spdx": "MIT", "status": "found", "path": "LICENSE"}
+
+
+def test_a_person_checks_out_edits_and_saves_a_revision(docs: str, tmp_path: Path) -> None:
+    before = expecting(0, "show", docs).value["digest"]
+    digest = edit(docs, tmp_path / "edit", "You answer in one sentence.\n")
+    row = expecting(0, "revisions", docs).value[-1]
+    assert (row["digest"], row["by"], row["parents"], row["validated"]) == (digest, "person", [before], None)
+    assert row["message"] == "You answer in one sentence."
+
+
+def test_saving_without_a_change_adds_nothing(docs: str, tmp_path: Path) -> None:
+    expecting(0, "checkout", docs, tmp_path / "edit")
+    saved = expecting(0, "save", tmp_path / "edit").value
+    assert saved["created"] is False
+    assert len(expecting(0, "revisions", docs).value) == 1
+
+
+def test_saving_under_another_name_is_another_agent(docs: str, tmp_path: Path) -> None:
+    expecting(0, "checkout", docs, tmp_path / "edit")
+    assert expecting(0, "save", tmp_path / "edit", "--agent", "second").value["agent"] == "second"
+    assert [row["name"] for row in expecting(0, "agents").value] == [docs, "second"]
+
+
+def test_a_checkout_never_writes_over_anything(docs: str, tmp_path: Path) -> None:
+    target = tmp_path / "edit"
+    target.mkdir()
+    (target / "mine.txt").write_text("mine")
+    assert expecting(1, "checkout", docs, target).error["code"] == "exists"
+    assert [path.name for path in target.iterdir()] == ["mine.txt"]
+
+
+def test_what_is_checked_out_is_what_was_saved(docs: str, tmp_path: Path) -> None:
+    expecting(0, "checkout", docs, tmp_path / "edit")
+    shown = expecting(0, "show", docs).value
+    assert expecting(0, "validate", f"{tmp_path}/edit").value["digest"] == shown["digest"]
+
+
+def test_a_directory_is_validated_without_a_record(docs: str, tmp_path: Path) -> None:
+    expecting(0, "checkout", docs, tmp_path / "edit")
+    (tmp_path / "edit" / "persona.md").unlink()
+    ran = expecting(1, "validate", tmp_path / "edit")
+    assert [p["code"] for p in ran.value["problems"]] == ["persona_missing"]
+    assert set(ran.value["problems"][0]) == {"code", "path", "message", "hint"}
+    assert len(expecting(0, "validations", docs).value) == 1
+
+
+def test_one_byte_more_is_another_digest_that_is_not_published_before_it_passed(docs: str, tmp_path: Path) -> None:
+    live = expecting(0, "agents").value[0]["live"]
+    expecting(0, "checkout", docs, tmp_path / "edit")
+    with (tmp_path / "edit" / "persona.md").open("a") as file:
+        file.write("\n")
+    digest = expecting(0, "save", tmp_path / "edit").value["digest"]
+    assert digest != live
+    error = expecting(1, "publish", docs).error
+    assert error["code"] == "not_validated"
+    assert "artificer validate" in error["hint"]
+    last = expecting(0, "log", docs).value[-1]
+    assert (last["digest"], last["refused"]) == (digest, "not_validated")
+    assert expecting(0, "agents").value[0]["live"] == live
+    expecting(0, "validate", docs)
+    assert expecting(0, "publish", docs).value["digest"] == digest
+    assert expecting(0, "agents").value[0]["live"] == digest
+
+
+def test_what_failed_is_refused_and_says_so(docs: str, tmp_path: Path) -> None:
+    edit(docs, tmp_path / "edit", " ")
+    assert expecting(1, "validate", docs).value["passed"] is False
+    assert expecting(1, "publish", docs).error["code"] == "validation_failed"
+    assert [row["validated"] for row in expecting(0, "revisions", docs).value] == ["passed", "failed"]
+
+
+def test_rolling_back_goes_to_the_one_published_before(docs: str, tmp_path: Path) -> None:
+    first = expecting(0, "agents").value[0]["live"]
+    second = edit(docs, tmp_path / "edit", "You answer in one sentence.\n")
+    expecting(0, "validate", docs)
+    expecting(0, "publish", docs)
+    assert expecting(0, "rollback", docs).value["digest"] == first
+    assert expecting(0, "agents").value[0]["live"] == first
+    assert expecting(0, "rollback", docs, "--to", second[7:19]).value["digest"] == second
+    log = expecting(0, "log", docs).value
+    assert [row["digest"] for row in log] == [first, second, first, second]
+    assert all(row["refused"] is None and row["by"] == "person" for row in log)
+
+
+def test_a_revision_that_never_passed_is_never_rolled_back_to(docs: str, tmp_path: Path) -> None:
+    digest = edit(docs, tmp_path / "edit", " ")
+    expecting(1, "validate", docs)
+    assert expecting(1, "rollback", docs, "--to", digest).error["code"] == "never_passed"
+    assert expecting(0, "log", docs).value[-1]["refused"] == "never_passed"
+
+
+def test_there_is_nothing_to_roll_back_to_before_a_second_publication(docs: str) -> None:
+    error = expecting(1, "rollback", docs).error
+    assert (error["code"], bool(error["hint"])) == ("not_found", True)
+
+
+def test_channels_are_apart(docs: str, tmp_path: Path) -> None:
+    live = expecting(0, "agents").value[0]["live"]
+    digest = edit(docs, tmp_path / "edit", "You answer in one sentence.\n")
+    expecting(0, "validate", docs)
+    expecting(0, "publish", docs, "--channel", "beta")
+    rows = {row["digest"]: row["channels"] for row in expecting(0, "revisions", docs).value}
+    assert rows == {live: ["live"], digest: ["beta"]}
+    assert expecting(0, "show", f"{docs}@beta").value["digest"] == digest
+    assert expecting(0, "show", f"{docs}@live").value["digest"] == live
+
+
+@pytest.mark.parametrize("name", ["Beta", "a b", "latest", "-x"])
+def test_a_name_no_channel_can_have_is_a_usage_error(docs: str, name: str) -> None:
+    assert expecting(2, "publish", docs, f"--channel={name}").error["code"] == "usage"
+    assert len(expecting(0, "log", docs).value) == 1
+
+
+def test_a_diff_says_which_files_and_lines_changed(docs: str, tmp_path: Path) -> None:
+    before = expecting(0, "show", docs).value["digest"]
+    after = edit(docs, tmp_path / "edit", "You answer in one sentence.\n")
+    value = expecting(0, "diff", docs, before, after).value
+    assert (value["before"], value["after"]) == (before, after)
+    assert [file["path"] for file in value["files"]] == ["persona.md"]
+    words = artificer("diff", docs, before, after, json=False).out
+    assert "+You answer in one sentence." in words
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "nobody"),
+        ("revisions", "nobody"),
+        ("log", "nobody"),
+        ("validations", "nobody"),
+        ("validate", "nobody"),
+        ("publish", "nobody"),
+        ("rollback", "nobody"),
+        ("checkout", "nobody", "x"),
+        ("diff", "nobody", "a", "b"),
+        ("run", "nobody", "x"),
+        ("show", f"documentation@{NONE}"),
+        ("publish", f"documentation@{NONE}"),
+        ("run", "documentation@ffffffffffff", "x"),
+        ("rollback", "documentation", "--to", "ffffffffffff"),
+        ("diff", "documentation", "live", "ffffffffffff"),
+    ],
+)
+def test_what_is_not_there_is_said_with_a_next_step(docs: str, words: tuple[str, ...]) -> None:
+    error = expecting(1, *words).error
+    assert error["code"] == "not_found"
+    assert error["message"]
+    assert error["hint"]
+
+
+def test_a_bundle_that_cannot_be_stored_is_refused_with_its_problems(docs: str, tmp_path: Path) -> None:
+    expecting(0, "checkout", docs, tmp_path / "edit")
+    (tmp_path / "edit" / "link").symlink_to("/etc/passwd")
+    error = expecting(1, "save", tmp_path / "edit").error
+    assert error["code"] == "not_saved"
+    assert [problem["code"] for problem in error["problems"]] == ["symlink"]
+
+
+def test_an_unsafe_sandbox_passes_no_bundle_with_tools_unless_that_is_said(docs: str, tmp_path: Path) -> None:
+    edit = tmp_path / "edit"
+    expecting(0, "checkout", docs, edit)
+    tool = edit / "tools" / "shout"
+    tool.mkdir(parents=True)
+    (tool / "tool.yaml").write_text(
+        "name: shout\ndescription: Shouts.\ninput_schema:\n  type: object\n  properties: {text: {type: string}}\n"
+    )
+    (tool / "tool.py").write_text("def run(ctx, input):\n    return input['text'].upper()\n")
+    with (edit / "agent.yaml").open("a") as file:
+        file.write("tools: [shout]\n")
+    expecting(0, "save", edit)
+    ran = expecting(1, "validate", docs, "--sandbox", "process")
+    assert [problem["code"] for problem in ran.value["problems"]] == ["unsafe_sandbox"]
+    allowed = expecting(0, "validate", docs, "--sandbox", "process", "--allow-unsafe").value
+    assert allowed["environment"]["allow_unsafe"] is True
+    assert expecting(0, "validate", docs).value["environment"]["sandbox"] != "process"
