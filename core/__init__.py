@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from core.effects.addresses import is_public_address
     from core.effects.policy import EffectPolicy
     from core.effects.redaction import Redactor, redact
+    from core.effects.redirects import MAX_REDIRECTS, REDIRECTS, follow_redirect
     from core.effects.requests import (
         Allowed,
         Binding,
@@ -123,6 +124,7 @@ _HOMES = {
     "core.effects.addresses": "is_public_address",
     "core.effects.policy": "EffectPolicy",
     "core.effects.redaction": "Redactor redact",
+    "core.effects.redirects": "MAX_REDIRECTS REDIRECTS follow_redirect",
     "core.effects.requests": "Allowed Binding DenialReason Denied EffectRequest EffectResponse Transport",
     "core.events": "Event encode",
     "core.launch": "Busy LaunchInput NoSuchSession Outcome launch_agent outside",

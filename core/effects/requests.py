@@ -171,14 +171,23 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """A request that was not performed, or whose answer is not handed on. `detail` is for a model or person."""
+    """A request that was not performed, or whose answer is not handed on. `detail` is for a model or person.
+
+    `sent` is whether it may have reached the server, so that what it does there may have been done.
+    """
 
     reason: DenialReason
     detail: str
+    sent: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """`{"denied", "detail"}`."""
-        return {"denied": self.reason.value, "detail": self.detail}
+        """`{"denied", "detail", "sent"}`."""
+        return {"denied": self.reason.value, "detail": self.detail, "sent": self.sent}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Denied:
+        """Read what `to_json` wrote."""
+        return Denied(DenialReason(data["denied"]), data["detail"], data.get("sent", False))
 
 
 @dataclass(frozen=True, slots=True)

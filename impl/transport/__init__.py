@@ -1,0 +1,1 @@
+"""How effects reach the world."""
