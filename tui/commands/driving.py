@@ -160,6 +160,8 @@ async def _there(host: Host, launch: LaunchInput, printer: Printer) -> Outcome |
         op = "say" if launch.task else "answer"
         if not await asyncio.to_thread(deliver, host, session, op, words):
             return None
+    given = "was given this" if words is not None else "drives this session"
+    output.say(f"Another process {given}; following it to its next stop.")
     interrupting: set[asyncio.Future[bool]] = set()
     interrupt = lambda: interrupting.add(  # noqa: E731
         asyncio.ensure_future(asyncio.to_thread(deliver, host, session, "interrupt"))
