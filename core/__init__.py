@@ -10,10 +10,19 @@ if TYPE_CHECKING:
     from core.bridge import Assembled, NameClash, assemble
     from core.builder.state import BuildState
     from core.builder.tools import BuilderWorld, platform_tools
-    from core.bundle.checks import CHECKS_VERSION, check_bundle, check_tool, run_checks
+    from core.bundle.checks import CHECKS_VERSION, CheckOutcome, check_bundle, check_tool, run_checks
     from core.bundle.diff import BundleDiff, diff_revisions
-    from core.bundle.manifest import Manifest, ManifestError, dump_manifest, parse_manifest, read_manifest, read_tool
-    from core.bundle.problems import Problem
+    from core.bundle.manifest import (
+        Example,
+        Manifest,
+        ManifestError,
+        ToolManifest,
+        dump_manifest,
+        parse_manifest,
+        read_manifest,
+        read_tool,
+    )
+    from core.bundle.problems import Problem, ProblemCode
     from core.bundle.revisions import (
         Refusal,
         UnknownRef,
@@ -42,6 +51,9 @@ if TYPE_CHECKING:
         UnknownResource,
     )
     from core.effects.addresses import is_public_address
+    from core.effects.broker import Broker, NeedsCredential
+    from core.effects.credentials import declared, waiting_for
+    from core.effects.ledger import Ledger, ReplayBook, recorded_example
     from core.effects.policy import EffectPolicy
     from core.effects.redaction import Redactor, redact
     from core.effects.redirects import MAX_REDIRECTS, REDIRECTS, follow_redirect
@@ -108,10 +120,12 @@ _HOMES = {
     "core.bridge": "Assembled NameClash assemble",
     "core.builder.state": "BuildState",
     "core.builder.tools": "BuilderWorld platform_tools",
-    "core.bundle.checks": "CHECKS_VERSION check_bundle check_tool run_checks",
+    "core.bundle.checks": "CHECKS_VERSION CheckOutcome check_bundle check_tool run_checks",
     "core.bundle.diff": "BundleDiff diff_revisions",
-    "core.bundle.manifest": "Manifest ManifestError dump_manifest parse_manifest read_manifest read_tool",
-    "core.bundle.problems": "Problem",
+    "core.bundle.manifest": (
+        "Example Manifest ManifestError ToolManifest dump_manifest parse_manifest read_manifest read_tool"
+    ),
+    "core.bundle.problems": "Problem ProblemCode",
     "core.bundle.revisions": (
         "Refusal UnknownRef checks_changed materialise publish published_before resolve_ref rollback save_revision "
         "validate_revision"
@@ -122,6 +136,9 @@ _HOMES = {
         "CorpusDocument Driver Limits Passage Persona Skill SkillInfo Tool ToolContext ToolOutput UnknownResource"
     ),
     "core.effects.addresses": "is_public_address",
+    "core.effects.broker": "Broker NeedsCredential",
+    "core.effects.credentials": "declared waiting_for",
+    "core.effects.ledger": "Ledger ReplayBook recorded_example",
     "core.effects.policy": "EffectPolicy",
     "core.effects.redaction": "Redactor redact",
     "core.effects.redirects": "MAX_REDIRECTS REDIRECTS follow_redirect",

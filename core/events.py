@@ -25,6 +25,8 @@ KINDS: Final = frozenset(
         "published",  # agent, channel, digest, previous, validation_run, by, refused
         "approval",  # tool, decision, scope, call
         "rewind",  # messages: how many were kept
+        "effect_intent",  # call, tool, index, fingerprint, method, url, credential (its name)
+        "effect",  # the same, and outcome: a redacted response, or denied and detail
         "compaction",  # summary, upto, before_tokens, after_tokens
         "repair",  # what, calls: a history mended at load
         "notice",  # text: something a person should know, not part of the conversation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -11,6 +11,7 @@ from core.events import Event
 
 if TYPE_CHECKING:
     from core.driver import Driver
+    from core.effects.requests import Transport
     from core.provider import Provider
 
 # --- sandbox -------------------------------------------------------------------------------------------
@@ -371,7 +372,10 @@ class Secrets(Protocol):
 
 @dataclass(slots=True)
 class Host:
-    """One of each port, plus the clock and ids: what the composition root hands to the domain."""
+    """One of each port, plus the clock and ids: what the composition root hands to the domain.
+
+    `checks(host, sandbox)` are the checks of the gate that run parts of a bundle in that sandbox.
+    """
 
     home: Path
     store: Store
@@ -382,7 +386,8 @@ class Host:
     now: Callable[[], str]
     new_id: Callable[[], str]
     secrets: Secrets | None = None
-    extras: dict[str, Any] = field(default_factory=dict)
+    transport: Transport | None = None
+    checks: Callable[[Host, str | None], Sequence[Callable[[Path], Any]]] = lambda host, sandbox: ()
 
     def workspace_path(self, session: str) -> Path:
         """The host directory of a session's `/work`."""

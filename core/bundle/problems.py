@@ -124,6 +124,8 @@ class ProblemCode(StrEnum):
     """A `$ref` leads anywhere but into its own schema."""
     SCHEMA_DANGLING_REF = "schema_dangling_ref"
     """A `$ref` names a place its schema does not have."""
+    EXAMPLE_FAILED = "example_failed"
+    """An example of a tool, run in the sandbox with its recorded effects, did not give the output it shows."""
     EXAMPLE_INVALID = "example_invalid"
     """An example's input does not fit the tool's schema."""
     CHECK_UNFINISHED = "check_unfinished"
