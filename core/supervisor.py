@@ -170,6 +170,9 @@ class _Broken:
         self._error = error
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("prepare", "close"):  # what only some drivers have
+            raise AttributeError(name)
+
         async def fail(*_: Any, **__: Any) -> Any:
             raise self._error
 
