@@ -60,6 +60,7 @@ def run_launch(
     model: str | None = None,
     sandbox: str | None = None,
     limits: Limits | None = None,
+    replay: str | None = None,
 ) -> LaunchInput:
     """A new run of an agent: its `live` revision, or the one `ref` (a digest or a channel) names. Raises UnknownRef."""
     from core.bundle.revisions import resolve_ref
@@ -78,6 +79,7 @@ def run_launch(
         model=model or _default(host, "model"),
         sandbox=sandbox or _default(host, "sandbox"),
         context_window=_default(host, "context_window"),
+        replay=replay,
     )
     return replace(launch, limits=limits) if limits else launch
 

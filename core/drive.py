@@ -11,7 +11,7 @@ from typing import Any, Final
 from core.bridge import Assembled, assemble
 from core.builder.state import BuildState
 from core.calls import APPROVAL_OPTIONS, UNSAFE_TOOL, Calls, Grants, Parked, grants_from
-from core.driver import Driver, Limits, Prepares
+from core.driver import Closes, Driver, Limits, Prepares
 from core.history import NEVER_RAN
 from core.intake import GOING_ON, Intake
 from core.launch import Busy, LaunchInput, NoSuchSession, Outcome
@@ -107,6 +107,7 @@ class Drive:
             "limits": limits_to_json(launch.limits),
             "publish": launch.publish,
             "source": launch.source,
+            "replay": launch.replay,
         }
         log = self._log(info)
         log.create(("started", started), ("message", {"role": "user", "text": task}))
@@ -308,6 +309,8 @@ class Drive:
     async def close(self) -> None:
         """Free the sandbox and give the session up, the one whatever becomes of the other."""
         try:
+            if isinstance(self.driver, Closes):
+                await self.driver.close()
             if self.workspace is not None:
                 await self.workspace.close()
         finally:

@@ -165,3 +165,11 @@ class Prepares(Protocol):
 
     async def prepare(self, emit: Callable[[str, Mapping[str, Any]], None], workspace: Path) -> None:
         """Bring it, once; what it did is stored through `emit`. Called at every drive."""
+
+
+@runtime_checkable
+class Closes(Protocol):
+    """A driver that holds something open while its loop runs."""
+
+    async def close(self) -> None:
+        """Let go of it. Called at the end of every drive."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 #: Kinds this version writes. A reader meets others (newer versions, damage) and must show them, not fail.
 KINDS: Final = frozenset(
     {
-        "started",  # kind, agent, digest, parent, depth, provider, model, sandbox, limits, publish, source
+        "started",  # kind, agent, digest, parent, depth, provider, model, sandbox, limits, publish, source, replay
         "message",  # role, text; assistant: id, blocks, finish, provider, model, turn; incomplete
         "tool_call",  # call, tool, args; raw (what the model sent, where it was not valid); turn
         "tool_result",  # call, ok, output; status, blob, size, duration_s, data

@@ -39,7 +39,7 @@ class LaunchInput:
     A new session needs `task` (the first message) and may fix `session`, its id. An existing `session` goes
     on: with `task` as the person's next message, with `answer` to what it waits for, or with neither.
     `provider` is a name or a Provider; what is None keeps what the session was started with. `watch` sees
-    every event once it is stored.
+    every event once it is stored. With `replay`, effects are answered from that session's record alone.
     """
 
     host: Host
@@ -59,6 +59,7 @@ class LaunchInput:
     limits: Limits = field(default_factory=Limits)
     publish: bool = False
     source: str | None = None
+    replay: str | None = None
     context_window: int | None = None
     mailbox: Mailbox = field(default_factory=Mailbox)
     watch: Callable[[Event], None] | None = None

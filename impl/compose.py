@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from core import Driver, Host, Provider, Sandbox, SessionInfo
 from impl.settings import Settings, home_directory, load_settings
 from impl.store.sqlite import SqliteStore, utc_now
+
+if TYPE_CHECKING:
+    from core import Allowed, Denied, EffectPolicy, EffectResponse, Transport
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -29,7 +34,33 @@ def build_host(home: Path | None = None, settings: Settings | None = None) -> Ho
         settings=settings,
         now=utc_now,
         new_id=new_id,
+        transport=_Transport(),
+        checks=checks,
     )
+
+
+class _Transport:
+    """The transport of effects, made at the first of them."""
+
+    def __init__(self) -> None:
+        self._made: Transport | None = None
+
+    async def perform(
+        self, request: Allowed, policy: EffectPolicy, secrets: Mapping[str, str]
+    ) -> EffectResponse | Denied:
+        """See `Transport`."""
+        if self._made is None:
+            from impl.transport.https import HttpsTransport
+
+            self._made = HttpsTransport()
+        return await self._made.perform(request, policy, secrets)
+
+
+def checks(host: Host, sandbox: str | None) -> Sequence[Callable[[Path], Any]]:
+    """The checks of the gate that run parts of a bundle in a sandbox: the examples of its tools."""
+    from impl.tools.gate import example_check
+
+    return (example_check(host, sandbox),)
 
 
 class _Sandboxes:

@@ -384,6 +384,7 @@ async def _validate(world: BuilderWorld, context: ToolContext, agent: str, diges
         environment=world.environment,
         now=world.host.now,
         new_id=world.host.new_id,
+        extra_checks=world.host.checks(world.host, world.environment.get("sandbox")),
     )
     context.emit("validation", _summary(ran))
     return ran

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 import platform
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -92,7 +94,7 @@ class BuilderDriver:
         started = self._started()
         workspace.mkdir(parents=True, exist_ok=True)
         agent, digest = started.get("agent"), started.get("digest")
-        if agent and digest and not (workspace / AGENT).exists():
+        if agent and digest and not os.path.lexists(workspace / AGENT):
             revision = self._host.store.revision(agent, digest)
             if revision is not None:
                 write_tree(revision.files, self._host.store.blob, workspace / AGENT)
@@ -127,12 +129,17 @@ class BuilderDriver:
 
     async def _bring(self, ref: str, workspace: Path, emit: Callable[[str, Mapping[str, Any]], None]) -> Any:
         """Bring a source in; replaces what was there. Raises SourceError."""
-        from impl.sources import fetch_source, find_licence
+        from impl.sources import SourceError, fetch_source, find_licence
 
         target = workspace / SOURCE
-        await asyncio.to_thread(_remove, target)
-        fetched = await fetch_source(ref, target)
-        licence = await asyncio.to_thread(find_licence, target, [])
+        try:
+            await asyncio.to_thread(_remove, target)
+            fetched = await fetch_source(ref, target)
+            licence = await asyncio.to_thread(find_licence, target, [])
+        except OSError as error:
+            raise SourceError(
+                "not_readable", _of_the_disk(error, self._host.home), "Check it, then try again."
+            ) from error
         emit("source", {**_record(fetched), "licence": licence})
         return fetched
 
@@ -175,6 +182,8 @@ class BuilderDriver:
             )
         except SourceError as error:
             return _failed(error.code, error.message, error.hint)
+        except OSError as error:
+            return _failed("not_readable", _of_the_disk(error, self._host.home))
         found = result.to_json()
         if found.get("outcome") == "imported":
             emitted = {**(self._last_source() or {}), "kind": found.get("kind"), "licence": found.get("licence")}
@@ -252,8 +261,19 @@ def _same_source(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
     return bool(refs[0]) and same_source(refs[0], refs[1])
 
 
+def _of_the_disk(error: OSError, home: Path) -> str:
+    """What went wrong with a file, in words. Raises StoreError where it is that nothing more can be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+        from impl.store.errors import from_os
+
+        raise from_os(error, home) from error
+    return f"{error.filename or home}: {error.strerror or error}."
+
+
 def _remove(path: Path) -> None:
-    if path.exists():
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.exists():
         shutil.rmtree(path)
 
 

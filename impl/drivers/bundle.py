@@ -10,7 +10,7 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core import (
     CorpusDocument,
@@ -19,6 +19,7 @@ from core import (
     Manifest,
     Passage,
     Persona,
+    ReplayBook,
     Revision,
     SessionInfo,
     Skill,
@@ -28,20 +29,29 @@ from core import (
     ToolContext,
     ToolOutput,
     UnknownResource,
+    declared,
     materialise,
     read_manifest,
     run_command,
 )
 
+if TYPE_CHECKING:
+    from impl.tools.generated import ToolShop
+
 SKILLS_IN_WORKSPACE = ".artificer/skills"
 
 
 class BundleDriver:
-    """The environment that one revision of an agent is. `root` is the directory it is laid out in."""
+    """The environment that one revision of an agent is. `root` is the directory it is laid out in.
 
-    def __init__(self, root: Path, has_secret: Any = None) -> None:
+    Generated tools and credentials need `host` and the session, `info`.
+    """
+
+    def __init__(self, root: Path, host: Host | None = None, info: SessionInfo | None = None) -> None:
         self._root = root
-        self._has_secret = has_secret
+        self._host = host
+        self._info = info
+        self._shop: ToolShop | None = None
         self._manifest: Manifest | None = None
         self._index: Any = None
 
@@ -128,7 +138,44 @@ class BundleDriver:
 
     async def plugins(self) -> Sequence[Tool]:
         """The agent's generated tools."""
-        return ()
+        if self._host is None or self._info is None or not self.manifest.tools:
+            return ()
+        from impl.tools.generated import ToolShop, generated_tools
+
+        sandbox, _ = await self._host.sandboxes.choose(self._info.sandbox)
+        self._shop = ToolShop(
+            host=self._host,
+            session=self._info.id,
+            agent=self._info.agent or self.manifest.name,
+            root=self._root,
+            place=self._host.workspace_path(self._info.id).with_name("tools"),
+            manifest=self.manifest,
+            open_sandbox=sandbox.open,
+            credential=self._credential,
+            replay=self._replay(),
+        )
+        return generated_tools(self._shop)
+
+    def _replay(self) -> ReplayBook | None:
+        """The effects of the run that this one replays, None where it replays none."""
+        if self._host is None or self._info is None:
+            return None
+        started = next(iter(self._host.store.events(self._info.id, kinds=("started",), limit=1)), None)
+        session = started.data.get("replay") if started is not None else None
+        return ReplayBook(self._host.store.events(session, kinds=("effect",))) if session else None
+
+    def _credential(self, name: str) -> str | None:
+        """The value of a declared credential, for the host's side of effects alone."""
+        if self._host is None or self._info is None or self._host.secrets is None:
+            return None
+        agent = self._info.agent or self.manifest.name
+        found = declared(self.manifest).get(name)
+        return self._host.secrets.take(agent, name, found.binding_id(agent)) if found else None
+
+    async def close(self) -> None:
+        """End the sandbox of the generated tools."""
+        if self._shop is not None:
+            await self._shop.close()
 
     def _corpus(self) -> Any:
         if self._index is None:
@@ -156,7 +203,7 @@ class BundleDriver:
         """Whether the declared credential has a value."""
         if name not in {credential.name for credential in self.manifest.credentials}:
             raise UnknownResource(f"No credential {name!r} is declared.")
-        return bool(self._has_secret and self._has_secret(self.manifest.name, name))
+        return self._credential(name) is not None
 
 
 def bundle_driver(host: Host, info: SessionInfo) -> BundleDriver:
@@ -169,7 +216,7 @@ def bundle_driver(host: Host, info: SessionInfo) -> BundleDriver:
         _lay_out(host, revision, root)
     with contextlib.suppress(OSError):
         os.utime(root)  # it is in use: what cleans up leaves it alone
-    return BundleDriver(root)
+    return BundleDriver(root, host, info)
 
 
 def _lay_out(host: Host, revision: Revision, root: Path) -> None:

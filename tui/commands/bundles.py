@@ -229,6 +229,7 @@ def validate(
         environment={**surroundings, "allow_unsafe": True} if allow_unsafe else surroundings,
         now=host.now,
         new_id=host.new_id,
+        extra_checks=host.checks(host, sandbox or host.settings.sandbox),
     )
     return _report_run(run_row(ran), as_json)
 

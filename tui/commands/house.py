@@ -213,4 +213,4 @@ def _remove(path: Path) -> int:
 
     size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file() and not f.is_symlink())
     shutil.rmtree(path, ignore_errors=True)
-    return size
+    return 0 if path.exists() else size

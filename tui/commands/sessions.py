@@ -70,6 +70,7 @@ def run(
     sandbox: SandboxName = None,
     answers: Answers = None,
     limit: LimitWords = None,
+    replay: Annotated[str | None, typer.Option("--replay", help="Answer effects from this session's record.")] = None,
     as_json: Json = False,
     stream: Stream = False,
 ) -> int:
@@ -85,6 +86,7 @@ def run(
         model=model,
         sandbox=sandbox,
         limits=limits(limit),
+        replay=find(host, replay).id if replay else None,
     )
     return _drive(host, launch, answers, as_json, stream)
 
