@@ -49,6 +49,9 @@ _SHAPES: Final = tuple(
 )
 _PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 _PRIVATE_KEY_END = re.compile(r"-----END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_PRIVATE_KEY_BODY = re.compile(
+    r"(?:[ \t\r\n]|\\[nr]|[A-Za-z-]{1,40}: [^\n]{0,200}\n)*(?:[A-Za-z0-9+/=]{16,}(?:[ \t\r\n]|\\[nr])*)+"
+)
 _AGE_KEY = re.compile(r"AGE-SECRET-KEY-1[0-9A-Z]{50,}")
 # An access key of AWS is of no use without its secret, which has no shape but its length.
 _FORTY = re.compile(r"(?<![A-Za-z0-9/+=_-])([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=_-])")
@@ -63,27 +66,33 @@ _WORD = re.compile(
     r"|personal[ _-]?access[ _-]?token|bot[ _-]?token|secret|token|passphrase|password|passwd|credential|\bkey)s?"
     r"(?![A-Za-z0-9])"
 )
-_SURE: Final = frozenset(("passphrase", "password", "passwd", "secret"))
+_WEAK: Final = frozenset(("key", "token", "credential"))
+"""What much else is called too: after these a digest or a UUID is most likely just that."""
 _PASSWORDS: Final = frozenset(("passphrase", "password", "passwd"))
 """What people choose themselves, so that it need not look random."""
-_ASSIGNED = re.compile(r"[\"'`]?[ \t]{0,3}(?::=|=>|[=:])[ \t]{0,3}[\"'`]?([^\s\"'`,;<>(){}\[\]]{8,})(.?)")
+_ASSIGNED = re.compile(r"[\"'`]?[ \t]{0,3}(?::=|=>|[=:])[ \t]{0,3}[\"'`]?([^\s\"'`,;<>(){}\[\]]{8,256})(.?)")
 _SAID = re.compile(
-    r"(?i)[\"'`]?(?:[ \t]{1,3}(?:is|was|of mine is|to use is|here))?:?[ \t\n]{1,3}[\"'`]?([A-Za-z0-9_.~+/=-]{16,})(.?)"
+    r"(?i)[\"'`]?(?:[ \t]{1,3}(?:is|was|of mine is|to use is|here))?:?[ \t\n]{1,3}"
+    r"[\"'`]?([A-Za-z0-9_.~+/=-]{16,256})(.?)"
 )
 _DIGEST = re.compile(r"(?i)(?:sha(?:1|224|256|384|512)|md5|blake2[bs]?)?[:-]?(?:[0-9a-f]{32,})")
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _NOT_A_VALUE = re.compile(r"[/~$%.@]|\\|https?:|data:|file:|env:|os\.|process\.|self\.|sha(?:1|256|384|512)[:-]")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _PLACEHOLDER = re.compile(
-    r"(?i)[x0._*#+-]*|(?:your|my|the|some|test|dummy|fake|example|sample|placeholder|change[_-]?me|insert|replace|redacted)"
-    r"(?:[_.-].*)?|.*(?:example|placeholder|redacted|changeme)(?:key)?|(.)\1*"
+    r"(?i)[x0._*#+-]*|(?:your|my|the|some|test|dummy|fake|example|sample|placeholder|change_?me|insert|replace|redacted)"
+    r"(?:[_.-].*)?|(.)\1*"
 )
-# Counts and cursors that are called tokens and keys.
-_HARMLESS = re.compile(
-    r"(?i)(?:page|next|prev|continuation|max|min|num|total|input|output|prompt|completion|csrf|stop|pad|special"
-    r"|primary|foreign|public|cache|sort|partition|hash|object|row)[ _-]?$"
+_SAMPLE = re.compile(r"(?i)example(?:key)?$|placeholder|redacted|changeme")
+_DIGIT = re.compile(r"[0-9]")
+_LETTER = re.compile(r"[A-Za-z]")
+_HARMLESS = (
+    *("page", "next", "prev", "continuation", "cursor", "max", "min", "num", "total", "input", "output", "prompt"),
+    *("completion", "csrf", "stop", "pad", "special", "primary", "foreign", "public", "cache", "sort", "partition"),
+    *("hash", "object", "row"),
 )
-
+"""What stands before words for counts, cursors and names that are called tokens and keys."""
+_REST = re.compile(r"[^\s\"'`,;<>(){}\[\]]*")
 _NEARBY = 4_000
 """Characters around an AWS access key in which its secret is looked for."""
 
@@ -143,12 +152,15 @@ def _listed(kinds: Sequence[str]) -> str:
 
 
 def _private_keys(text: str) -> Iterator[Spotted]:
-    """From BEGIN to END; a key whose end was cut off goes to the end of the text."""
+    """From BEGIN to END, or as far as the key goes where its end was cut off; the bare words alone are none."""
     at = 0
     while "PRIVATE KEY" in text and (begin := _PRIVATE_KEY.search(text, at)):
-        end = _PRIVATE_KEY_END.search(text, begin.end())
-        at = end.end() if end else len(text)
-        yield Spotted("private key", begin.start(), at)
+        at = begin.end()
+        body = _PRIVATE_KEY_BODY.match(text, at)
+        if body is not None:
+            end = _PRIVATE_KEY_END.search(text, body.end(), body.end() + 200)
+            at = end.end() if end else body.end()
+            yield Spotted("private key", begin.start(), at)
     for found in _AGE_KEY.finditer(text):
         yield Spotted("private key", *found.span())
 
@@ -182,17 +194,22 @@ def _url_passwords(text: str) -> Iterator[Spotted]:
 
 def _named(text: str) -> Iterator[Spotted]:
     """Values after words that announce one: `NAME_API_KEY=…`, `"password": "…"`, `my token is …`."""
-    for word in _WORD.finditer(text):
-        name = re.sub(r"[ _-]", "", word[1].lower())
-        if _HARMLESS.search(text, max(0, word.start() - 20), word.start()):
+    at = 0
+    while word := _WORD.search(text, at):
+        at = word.end()
+        if text[max(0, word.start() - 16) : word.start()].rstrip(" _-").lower().endswith(_HARMLESS):
             continue
-        value = _ASSIGNED.match(text, word.end())
-        if value is not None and _is_assigned_value(name, value[1], value[2]):
-            yield Spotted(_called(name), value.start(1), value.start(1) + len(value[1].rstrip(".?!")))
-            continue
-        said = _SAID.match(text, word.end())
-        if said is not None and _is_said_value(name, said[1], said[2]):
-            yield Spotted(_called(name), said.start(1), said.start(1) + len(said[1].rstrip(".")))
+        name = word[1].lower().replace(" ", "").replace("_", "").replace("-", "")
+        value = _ASSIGNED.match(text, at)
+        if value is None or not _is_assigned_value(name, value[1], value[2]):
+            value = _SAID.match(text, at)
+            if value is None or not _is_said_value(name, value[1], value[2]):
+                continue
+        rest = _REST.match(text, value.end(1))
+        at = rest.end() if rest else value.end(1)
+        while text[at - 1] in ".?!":
+            at -= 1
+        yield Spotted(_called(name), value.start(1), at)
 
 
 def _called(name: str) -> str:
@@ -209,22 +226,24 @@ def _called(name: str) -> str:
 
 def _is_assigned_value(name: str, value: str, after: str) -> bool:
     """Whether what is assigned to `name` is a value: not code, a path, a reference, a number or a plain word."""
+    if not _mixed(value) and name not in _PASSWORDS:
+        return False
     if after in ("(", "[", "{") or _NOT_A_VALUE.match(value) or _is_placeholder(value):
         return False
     if _DOTTED.fullmatch(value) and not _random(value):
         return False
     if name in _PASSWORDS:
         return _classes(value) >= 3 or (_classes(value) >= 2 and any(c.isdigit() for c in value))
-    if name == "key" or (name not in _SURE and name == "token"):
+    if name in _WEAK:
         return _random(value) and not _is_digest(value)
-    return len(value) >= 12 and _mixed(value)
+    return len(value) >= 12
 
 
 def _is_said_value(name: str, value: str, after: str) -> bool:
     """Whether words in prose are followed by a value; here it must look random, for anything may stand there."""
-    if after in ("(", "[", "{") or _NOT_A_VALUE.match(value) or _is_placeholder(value):
+    if not _mixed(value) or after in ("(", "[", "{") or _NOT_A_VALUE.match(value) or _is_placeholder(value):
         return False
-    return _random(value) and not (name in ("key", "token", "credential") and _is_digest(value))
+    return _random(value) and not (name in _WEAK and _is_digest(value))
 
 
 def _aws_secrets(text: str, found: Sequence[Spotted]) -> list[Spotted]:
@@ -236,7 +255,7 @@ def _aws_secrets(text: str, found: Sequence[Spotted]) -> list[Spotted]:
         match.span(1)
         for at in ids[:100]
         for match in _FORTY.finditer(text, max(0, at - _NEARBY), at + _NEARBY)
-        if _random(match[1]) and not _is_digest(match[1])
+        if _mixed(match[1]) and not match[1].islower() and not _is_digest(match[1])
     }
     return [Spotted("aws secret key", *span) for span in spans]
 
@@ -245,7 +264,7 @@ def _aws_secrets(text: str, found: Sequence[Spotted]) -> list[Spotted]:
 
 
 def _is_placeholder(value: str) -> bool:
-    return _PLACEHOLDER.fullmatch(value[:200]) is not None or value.endswith("EXAMPLEKEY")
+    return _PLACEHOLDER.fullmatch(value) is not None or _SAMPLE.search(value) is not None
 
 
 def _is_digest(value: str) -> bool:
@@ -254,17 +273,16 @@ def _is_digest(value: str) -> bool:
 
 def _mixed(value: str) -> bool:
     """Letters and digits both."""
-    return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+    return _DIGIT.search(value) is not None and _LETTER.search(value) is not None
 
 
 def _random(value: str) -> bool:
     """Whether it looks made by a machine: long, letters and digits mixed through, many different characters."""
-    head = value[:256]
-    if len(head) < 16 or not _mixed(head):
+    if len(value) < 16 or not _mixed(value):
         return False
-    switches = sum(a.isalnum() and b.isalnum() and a.isdigit() != b.isdigit() for a, b in pairwise(head))
-    longest_word = max(len(run) for run in re.split(r"[^A-Za-z]+", head))
-    return switches >= 3 and len(set(head)) >= 10 and longest_word <= 12 + len(head) // 8
+    switches = sum(a.isalnum() and b.isalnum() and a.isdigit() != b.isdigit() for a, b in pairwise(value))
+    longest_word = max(len(run) for run in re.split(r"[^A-Za-z]+", value))
+    return switches >= 3 and len(set(value)) >= 10 and longest_word <= 12 + len(value) // 8
 
 
 def _classes(value: str) -> int:
