@@ -71,7 +71,10 @@ class Intake:
                 return stop
 
     def _store(self, *pairs: Pair, **columns: object) -> None:
-        self.log.append(*pairs, **columns)
+        """What the person said and that the session goes on with it are one: a crash between would show a stop
+        that was answered already."""
+        going_on = {} if all(kind == "notice" for kind, _ in pairs) else GOING_ON
+        self.log.append(*pairs, **{**going_on, **columns})
 
     def _close_open(self, text: str) -> list[Pair]:
         status = {"ok": False, "output": text, "status": "skipped"}
