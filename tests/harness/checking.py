@@ -17,9 +17,12 @@ Script = Callable[[int, dict[str, Any]], Reply | Sequence[Any] | str]
 
 
 class CheckingServer:
-    """A loopback server of either API; `script(turn, request)` gives the parts of each reply."""
+    """A loopback server of either API; `script(turn, request)` gives the parts of each reply. `summary` is the
+    answer to a request for one, or makes it of that request."""
 
-    def __init__(self, api: str, script: Script, summary: str = "Everything so far, in short.") -> None:
+    def __init__(
+        self, api: str, script: Script, summary: str | Callable[[str], str] = "Everything so far, in short."
+    ) -> None:
         self.api = api
         self.violations: list[str] = []
         self.turns = 0
@@ -42,7 +45,8 @@ class CheckingServer:
         if self._is_summary(request):
             self.compactions += 1
             self._before = []
-            return self._reply([self._summary])
+            summary = self._summary(json.dumps(request)) if callable(self._summary) else self._summary
+            return self._reply([summary])
         self._check(request)
         turn, self.turns = self.turns, self.turns + 1
         given = self._script(turn, request)
