@@ -307,15 +307,17 @@ class Drive:
         return Outcome(record.stop, info, record, info.agent, info.digest, info.channel)
 
     async def close(self) -> None:
-        """Free the sandbox and give the session up, the one whatever becomes of the other."""
-        try:
-            if isinstance(self.driver, Closes):
-                await self.driver.close()
+        """Free the sandbox, let the driver go, give the session up: each whatever becomes of the others."""
+        async with contextlib.AsyncExitStack() as left:
+            left.callback(self._release)
             if self.workspace is not None:
-                await self.workspace.close()
-        finally:
-            with contextlib.suppress(StoreError):  # where nothing can be written, our death frees it
-                self.host.store.release(self.log.id)
+                left.push_async_callback(self.workspace.close)
+            if isinstance(self.driver, Closes):
+                left.push_async_callback(self.driver.close)
+
+    def _release(self) -> None:
+        with contextlib.suppress(StoreError):  # where nothing can be written, our death frees it
+            self.host.store.release(self.log.id)
 
 
 def _fault(error: Exception) -> StopRecord:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from typing import Any
 
 from core.answers import Answer, NoAnswer, read_answer
 from core.driver import Limits
@@ -49,10 +50,13 @@ class Intake:
 
     def say(self, *words: str) -> None:
         """The person's own words; calls they find open get their one result first."""
-        asked = self.log.history.parked is not None
-        why = f"The person did not answer this, but wrote: {words[0]}" if asked else NEVER_RAN
+        asked = self.log.history.intents | {self.log.history.parked}
+        closed = self._close_open(NEVER_RAN)
+        for _, body in closed:
+            if body["call"] in asked:  # begun and open: it waits for them
+                body["output"] = f"The person did not answer this, but wrote: {words[0]}"
         said: list[Pair] = [("message", {"role": "user", "text": text}) for text in words]
-        self._store(*self._close_open(why), *said)
+        self._store(*closed, *said)
 
     def _resume(self, stop: StopRecord) -> StopRecord | None:
         """Going on without a word: what has ended, or waits for an answer, stays as it is."""
@@ -76,7 +80,7 @@ class Intake:
         going_on = {} if all(kind == "notice" for kind, _ in pairs) else GOING_ON
         self.log.append(*pairs, **{**going_on, **columns})
 
-    def _close_open(self, text: str) -> list[Pair]:
+    def _close_open(self, text: str) -> list[tuple[str, dict[str, Any]]]:
         status = {"ok": False, "output": text, "status": "skipped"}
         return [("tool_result", {"call": call, **status}) for call in self.log.history.pending]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -123,7 +123,10 @@ async def run_command(context: ToolContext, command: str, timeout: float) -> Too
     """Run `command` in the session's workspace; what it prints is logged while it runs."""
     workspace = await context.workspace()
     live = _LiveLog(context)
-    result = await workspace.run(command, timeout=timeout, on_output=live.add)
+    try:
+        result = await workspace.run(command, timeout=timeout, on_output=live.add)
+    finally:
+        live.close()
     if result.timed_out:
         ending = f"[stopped at its deadline of {timeout:g} s]"
     elif result.exit_code:
@@ -149,20 +152,33 @@ class _LiveLog:
     def __init__(self, context: ToolContext) -> None:
         self._context = context
         self._parts: list[str] = []
-        self._due = time.monotonic() + LIVE_LOG_EVERY_S
         self._left = LIVE_LOG_CAP
+        self._timer: asyncio.TimerHandle | None = None
+        self._failure: Exception | None = None
 
     def add(self, text: str) -> None:
-        """Take a piece of output."""
+        """Take a piece of output. Raises what storing an earlier one raised."""
+        if self._failure is not None:
+            raise self._failure
         if self._left <= 0:
             return
         self._parts.append(text[: self._left])
         self._left -= len(text)
-        now = time.monotonic()
-        if now >= self._due:
-            self._due = now + LIVE_LOG_EVERY_S
-            self._context.emit("log", {"call": self._context.call, "text": "".join(self._parts)})
-            self._parts = []
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LIVE_LOG_EVERY_S, self._emit)
+
+    def close(self) -> None:
+        """The command has ended: what is still waiting stands in its result."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _emit(self) -> None:
+        self._timer = None
+        text, self._parts = "".join(self._parts), []
+        try:
+            self._context.emit("log", {"call": self._context.call, "text": text})
+        except Exception as error:  # noqa: BLE001 - nobody is there to catch it: the next piece raises it
+            self._failure = error
 
 
 def _read_skill(driver: Driver) -> Tool:
