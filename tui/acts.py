@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from textual import on, work
 from textual.app import App, SuspendNotSupported
 
-from tui.screens.agentpanes import AgentPanes
-from tui.view.text import one_line, plural, short
+from tui.screens import messages
+from tui.view.text import short
 
 if TYPE_CHECKING:
     from core import ValidationRun
@@ -25,11 +24,20 @@ class ActingApp(App[int]):
 
     desk: Desk
     shelf: Shelf
+    terminal_lent = False
+    """Whether a program of the person's has the terminal now."""
+
+    @property
+    def acting(self) -> bool:
+        """Whether an act is under way that waits for no answer."""
+        return self.screen_stack[-1].is_modal is False and any(
+            worker.group == "act" and not worker.is_finished for worker in self.workers
+        )
 
     # --- wishes of the panes -----------------------------------------------------------------------
 
-    @on(AgentPanes.Wanted)
-    def _wanted(self, event: AgentPanes.Wanted) -> None:
+    @on(messages.RevisionWish)
+    def _wished(self, event: messages.RevisionWish) -> None:
         match event.wish:
             case "publish":
                 self.publish_revision(event.agent, event.digest)
@@ -47,6 +55,9 @@ class ActingApp(App[int]):
     @work(group="act", exit_on_error=True)
     async def publish_revision(self, agent: str, digest: str) -> None:
         """Validate where that was not done, ask once, publish; refused ones show why."""
+        if self.shelf.store.channels(agent).get("live") == digest:
+            self.notify(f"{short(digest)} is live already.", markup=False)
+            return
         if self.shelf.passed(agent, digest) is None:
             run = await self._validated(agent, digest)
             if run is None or not run.passed:
@@ -93,10 +104,15 @@ class ActingApp(App[int]):
     def _say_no(self, title: str, words: str) -> None:
         self.notify(words, title=f"✗ {title}", severity="error", markup=False, timeout=10)
 
-    def _refresh_bundles(self) -> None:
+    def _refresh_bundles(self, select: str | None = None) -> None:
+        from tui.panes.bundles import RevisionsPane
+        from tui.screens.agentpanes import AgentPanes
+
         for screen in self.screen_stack:
             if isinstance(screen, AgentPanes):
                 screen.refresh_bundles()
+                if select is not None:
+                    screen.query_one(RevisionsPane).select(select)
 
     # --- validating --------------------------------------------------------------------------------
 
@@ -119,9 +135,6 @@ class ActingApp(App[int]):
             return None
         self._refresh_bundles()
         if not run.passed:
-            first = one_line(str(run.problems[0].get("message", "")), 200) if run.problems else ""
-            found = plural(len(run.problems), "problem")
-            self._say_no("Validation failed", f"{short(digest)}: {found}. {first}")
             self._open_run(run)
         return run
 
@@ -130,8 +143,8 @@ class ActingApp(App[int]):
 
         self.push_screen(RunScreen(run, self.shelf.host.now()))
 
-    @on(AgentPanes.RunOpened)
-    def _run_opened(self, event: AgentPanes.RunOpened) -> None:
+    @on(messages.RunOpened)
+    def _run_opened(self, event: messages.RunOpened) -> None:
         for run in self.shelf.store.validations(event.agent):
             if run.id == event.run:
                 self._open_run(run)
@@ -153,8 +166,8 @@ class ActingApp(App[int]):
             return
         self.push_screen(TextScreen(f"{agent}: {short(before) if before else 'nothing'} → {short(digest)}", lines))
 
-    @on(AgentPanes.RevisionOpened)
-    def _revision_opened(self, event: AgentPanes.RevisionOpened) -> None:
+    @on(messages.RevisionOpened)
+    def _revision_opened(self, event: messages.RevisionOpened) -> None:
         from core import StoreError, UnknownRef
         from tui.screens.dialogs import TextScreen
 
@@ -165,8 +178,8 @@ class ActingApp(App[int]):
             return
         self.push_screen(TextScreen(f"{event.agent} {short(event.digest)}", lines))
 
-    @on(AgentPanes.EventOpened)
-    def _event_opened(self, event: AgentPanes.EventOpened) -> None:
+    @on(messages.EventOpened)
+    def _event_opened(self, event: messages.EventOpened) -> None:
         from core import StoreError
         from tui.screens.dialogs import TextScreen
         from tui.view.events import event_lines
@@ -215,7 +228,7 @@ class ActingApp(App[int]):
         elif not created:
             self.notify("Nothing was changed.", markup=False)
         else:
-            self._refresh_bundles()
+            self._refresh_bundles(revision.digest)
             run = await self._validated(agent, revision.digest)
             if run is not None and run.passed:
                 self.notify(
@@ -224,15 +237,13 @@ class ActingApp(App[int]):
 
     async def _in_terminal(self, command: Sequence[str]) -> int:
         """Give the terminal to a program until it ends; its exit code. Sessions go on meanwhile, nothing is drawn."""
-        loop = asyncio.get_running_loop()
         with self.batch_update(), self.suspend():
-            # The terminal's own ctrl+c reaches this process too; it is meant for the program.
-            loop.add_signal_handler(signal.SIGINT, lambda: None)
             process = await asyncio.create_subprocess_exec(*command, stderr=sys.__stderr__)
+            self.terminal_lent = True
             try:
                 return await process.wait()
             finally:
-                loop.remove_signal_handler(signal.SIGINT)
+                self.terminal_lent = False
                 if process.returncode is None:
                     process.terminate()
 

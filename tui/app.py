@@ -18,7 +18,7 @@ from textual.screen import Screen
 
 from tui.acts import ActingApp
 from tui.desk import LEFT, Desk
-from tui.screens.agentpanes import AgentPanes
+from tui.screens import messages
 from tui.screens.home import HomeScreen
 from tui.shelf import Shelf
 
@@ -64,6 +64,8 @@ class ArtificerApp(ActingApp):
         self.desk = Desk(host, self._drive_failed)
         self.shelf = Shelf(host)
         self.open_at_start = f"session:{session}" if session else None
+        self.opened = False
+        """Whether what is opened at the start is open."""
         self._stop_pressed = 0.0
         self._mouse = True
         self._ending = False
@@ -96,19 +98,22 @@ class ArtificerApp(ActingApp):
     async def _after_first_paint(self) -> None:
         loop = asyncio.get_running_loop()
         if not self.is_headless:
-            for number in (signal.SIGTERM, signal.SIGHUP):
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
                 loop.add_signal_handler(number, self._told_to_end, number)
         self.theme_changed_signal.subscribe(self, lambda theme: self.desk.keep("app:theme", theme.name))
         self.set_interval(POLL_S, self._poll)
         key = self.open_at_start or self.host.store.get_value(LEFT)
         if isinstance(key, str):
             await self.open_key(key)
+        self.opened = True
         import gc
 
         gc.collect()
         gc.freeze()
 
     def _told_to_end(self, number: int) -> None:
+        if number == signal.SIGINT and self.terminal_lent:
+            return  # ctrl+c in the editor reaches this process too
         self.run_worker(self._leave(128 + number), exit_on_error=False)
 
     async def action_quit(self) -> None:
@@ -141,8 +146,9 @@ class ArtificerApp(ActingApp):
             session = getattr(screen, "session", None)
             if isinstance(session, str):
                 return f"session:{session}"
-            if isinstance(screen, AgentPanes) and screen.agent:
-                return f"agent:{screen.agent}"
+            agent = getattr(screen, "agent", None)
+            if isinstance(agent, str):
+                return f"agent:{agent}"
         return None
 
     def _drive_failed(self, session: str, error: BaseException) -> None:
@@ -174,12 +180,12 @@ class ArtificerApp(ActingApp):
 
     # --- opening -----------------------------------------------------------------------------------
 
-    @on(HomeScreen.Opened)
-    async def _opened(self, event: HomeScreen.Opened) -> None:
+    @on(messages.Opened)
+    async def _opened(self, event: messages.Opened) -> None:
         await self.open_key(event.key)
 
-    @on(AgentPanes.RunWanted)
-    async def _run_wanted(self, event: AgentPanes.RunWanted) -> None:
+    @on(messages.RunWanted)
+    async def _run_wanted(self, event: messages.RunWanted) -> None:
         from core import UnknownRef
 
         try:
@@ -193,7 +199,7 @@ class ArtificerApp(ActingApp):
         self.desk.remember(event.task)
         await self.open_session(session)
 
-    @on(AgentPanes.Left)
+    @on(messages.HomeWanted)
     async def action_home(self) -> None:
         """Back to the list of sessions and agents."""
         await self._home()
@@ -227,7 +233,7 @@ class ArtificerApp(ActingApp):
 
         await self._show(AgentScreen(self.desk, self.shelf, name))
 
-    async def _show(self, screen: AgentPanes) -> None:
+    async def _show(self, screen: Screen[Any]) -> None:
         await self._home()
         await self.push_screen(screen)
         self.desk.keep(LEFT, self._place())
@@ -250,7 +256,7 @@ class ArtificerApp(ActingApp):
             return
         self._stop_pressed = now
         session = getattr(self.screen, "session", None)
-        if isinstance(session, str) and session in self.desk.supervisor.running():
+        if isinstance(session, str) and self.desk.drives(session):
             await self.desk.interrupt(session)
             self.notify("Stopping this turn; write to go on. Press ctrl+c again to leave.", markup=False)
         else:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from core import Event, Host, LaunchInput, NoAnswer, SessionInfo, Supervisor, Waiting, read_answer
+if TYPE_CHECKING:
+    from core import Event, Host, LaunchInput, SessionInfo, Supervisor, Waiting
 
 BATCH_S: Final = 0.02
 """Events that come closer together are shown together."""
@@ -21,12 +22,25 @@ class Desk:
     def __init__(self, host: Host, failed: Callable[[str, BaseException], None] = lambda session, error: None) -> None:
         self.host = host
         self.store = host.store
-        self.supervisor = Supervisor(host)
         self.failed = failed
         self._watching: set[asyncio.Task[Any]] = set()
         self._followed: set[str] = set()
         self._version = 0
         self._server: asyncio.Server | None = None
+        self._supervisor: Supervisor | None = None
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """Made when the first session is looked at, because the loop's modules take a while to load."""
+        if self._supervisor is None:
+            from core import Supervisor
+
+            self._supervisor = Supervisor(self.host)
+        return self._supervisor
+
+    def drives(self, session: str) -> bool:
+        """Whether this process drives it now."""
+        return self._supervisor is not None and session in self._supervisor.running()
 
     # --- beginning and going on --------------------------------------------------------------------
 
@@ -55,6 +69,8 @@ class Desk:
 
     async def say(self, session: str, text: str) -> str | None:
         """Answer what a session waits for, or say something to it. Why not, in words, where it was not taken."""
+        from core import NoAnswer, read_answer
+
         waiting = self.waiting(session)
         if waiting is not None:
             answer = read_answer(waiting, text)
@@ -82,6 +98,8 @@ class Desk:
     async def _go_on(
         self, session: str, *, answer: str | None = None, model: str | None = None, provider: str | None = None
     ) -> None:
+        from core import LaunchInput
+
         override = self.host.settings.override
         await self.listen()
         self.supervisor.resume(
@@ -100,8 +118,8 @@ class Desk:
 
     async def interrupt(self, session: str) -> bool:
         """Stop a session, whichever process drives it. False where nobody does."""
-        if self.supervisor.interrupt(session):
-            return True
+        if self.drives(session):
+            return self.supervisor.interrupt(session)
         return await asyncio.to_thread(self._deliver, session, "interrupt")
 
     def _deliver(self, session: str, op: str, text: str | None = None) -> bool:
@@ -132,21 +150,24 @@ class Desk:
         """Interrupt what runs here; each session can go on later."""
         if self._server is not None:
             self._server.close()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.supervisor.close(), 5)
+        if self._supervisor is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._supervisor.close(), 5)
         self.store.close()
 
     # --- looking -----------------------------------------------------------------------------------
 
     def foreign(self, session: str) -> bool:
         """Whether another process drives it now."""
-        if session in self.supervisor.running():
+        if self.drives(session):
             return False
         info = self.store.session(session)
         return info is not None and info.status == "running"
 
     def waiting(self, session: str) -> Waiting | None:
         """What a stopped session waits for."""
+        from core import Waiting
+
         for event in reversed(self.store.tail(session, 40)):
             if event.damaged:
                 continue

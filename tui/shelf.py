@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from core import ChannelEntry, Host, Revision, UnknownRef, ValidationRun
+from core import ChannelEntry, Host, Revision, ValidationRun
 from tui.view.bundles import Move
 from tui.view.fleet import AgentInfo
 from tui.view.text import Line, Tone, line, one_line, safe, short
@@ -63,6 +63,8 @@ class Shelf:
         """A stored revision. Raises UnknownRef."""
         found = self.store.revision(agent, digest)
         if found is None:
+            from core import UnknownRef
+
             raise UnknownRef(f"{agent} has no revision {short(digest)}")
         return found
 
@@ -112,6 +114,7 @@ class Shelf:
             environment=surroundings,
             now=self.host.now,
             new_id=self.host.new_id,
+            extra_checks=self.host.checks(self.host, self.host.settings.sandbox),
         )
 
     def passed(self, agent: str, digest: str, *, ever: bool = False) -> ValidationRun | None:
@@ -138,7 +141,7 @@ class Shelf:
 
     def before_live(self, agent: str, channel: str = LIVE) -> str:
         """The digest a rollback goes back to. Raises UnknownRef where there is none."""
-        from core import published_before
+        from core import UnknownRef, published_before
 
         found = published_before(self.store.channel_log(agent), channel)
         if found is None:

@@ -15,7 +15,7 @@ def guarded_stderr(home: Path) -> Iterator[None]:
 
     Where the file cannot be written, nothing is guarded.
     """
-    original = sys.__stderr__
+    original, current = sys.__stderr__, sys.stderr
     try:
         log = os.open(home / "app.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     except OSError:
@@ -26,10 +26,11 @@ def guarded_stderr(home: Path) -> Iterator[None]:
     os.dup2(log, 2)
     os.close(log)
     sys.__stderr__ = screen  # type: ignore[misc]
+    sys.stderr = screen  # what Python itself says once the app is over, a crash's traceback above all
     try:
         yield
     finally:
-        sys.__stderr__ = original  # type: ignore[misc]
+        sys.__stderr__, sys.stderr = original, current  # type: ignore[misc]
         with contextlib.suppress(OSError):
             screen.flush()
         os.dup2(terminal, 2)

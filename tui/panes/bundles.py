@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from tui.screens.messages import Wish
 from tui.widgets.rowlist import RowList
-
-Wish = Literal["publish", "rollback", "diff", "edit", "validate", "talk"]
 
 
 class RevisionsPane(RowList):

@@ -34,7 +34,7 @@ class ChatPane(VerticalScroll):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "scroll_down", "Down", show=False, id="chat.down", tooltip="Scroll down"),
         Binding("k", "scroll_up", "Up", show=False, id="chat.up", tooltip="Scroll up"),
-        Binding("end,G", "latest", "Latest", id="chat.end", tooltip="Go to the latest and follow it"),
+        Binding("end,G", "latest", "latest", show=False, id="chat.end", tooltip="Go to the latest and follow it"),
     ]
 
     @dataclass

@@ -12,6 +12,7 @@ from textual.containers import Vertical
 from tui.desk import Desk
 from tui.panes.bundles import RevisionsPane, ValidationPane
 from tui.screens.agentpanes import AgentPanes
+from tui.screens.messages import HomeWanted, RunWanted
 from tui.shelf import LIVE, Shelf
 from tui.view.bundles import channel_rows
 from tui.view.text import Tone, line, short
@@ -113,12 +114,12 @@ class AgentScreen(AgentPanes):
             self._prompt()
             self.query_one(RevisionsPane).focus()
         else:
-            self.post_message(self.Left())
+            self.post_message(HomeWanted())
 
     @on(Composer.Sent)
     def _sent(self, event: Composer.Sent) -> None:
         event.composer.sent()
-        self.post_message(self.RunWanted(self.agent_name, self.ref, event.text, change=self.changing))
+        self.post_message(RunWanted(self.agent_name, self.ref, event.text, self.changing))
 
     def keep(self) -> None:
         """Nothing written here outlives the screen."""

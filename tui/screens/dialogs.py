@@ -16,7 +16,7 @@ from core import ValidationRun
 from tui.view.bundles import Move, check_rows, move_lines, run_lines
 from tui.view.text import Line, Tone, line
 from tui.widgets.bars import Bar, KeyBar
-from tui.widgets.content import to_content
+from tui.widgets.content import Lines
 from tui.widgets.lines import TextView
 from tui.widgets.rowlist import RowList
 
@@ -96,10 +96,8 @@ class MoveScreen(ModalScreen[bool]):
         box = Vertical(id="dialog")
         box.border_title = f"{verb} {self._move.agent}?"
         with box:
-            yield Static(to_content(move_lines(self._move, self._now)), markup=False)
-            yield Static(
-                to_content(((), line(("y", Tone.STRONG), f" {verb.lower()}    ", ("n", Tone.STRONG), " leave it")))
-            )
+            keys = line(("y", Tone.STRONG), f" {verb.lower()}    ", ("n", Tone.STRONG), " leave it")
+            yield Lines([(spans, 12) for spans in (*move_lines(self._move, self._now), (), keys)])
 
     def action_answer(self, yes: bool) -> None:
         """Close with the answer."""

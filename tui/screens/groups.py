@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.app import SystemCommand
 from textual.screen import Screen
 
-from tui.panes.bundles import RevisionsPane, Wish
+from tui.panes.bundles import RevisionsPane
 from tui.screens.help import help_lines
+from tui.screens.messages import Wish
 from tui.view.text import Line
 
 if TYPE_CHECKING:
@@ -55,7 +57,15 @@ def all_help(app: ArtificerApp) -> list[Line]:
     except KeymapError:
         keymap = {}
     groups = [(title, cls.__dict__.get("BINDINGS", ())) for title, cls in places]
-    return help_lines(groups, keymap, str(app.host.home / "keymap.toml"))
+    return help_lines(groups, keymap, near_home(app.host.home / "keymap.toml"))
+
+
+def near_home(path: Path) -> str:
+    """A path with `~` for the person's home directory."""
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except (ValueError, RuntimeError):
+        return str(path)
 
 
 def commands(app: ArtificerApp, screen: Screen[Any]) -> Iterable[SystemCommand]:

@@ -40,4 +40,4 @@ def help_lines(
 def _key(binding: Binding, keymap: Mapping[str, str]) -> Line:
     keys = keymap.get(binding.id or "", binding.key).replace(",", ", ").replace("slash", "/")
     words = binding.tooltip or binding.description
-    return line("  ", (f"{keys:24}", Tone.STRONG), f" {words:52} ", (binding.id or "", Tone.DIM))
+    return line("  ", (f"{keys:14}", Tone.STRONG), f" {words:40} ", (binding.id or "", Tone.DIM))

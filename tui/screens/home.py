@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -10,10 +10,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Input
 
 from core import SessionInfo
 from tui.desk import Desk
+from tui.screens.messages import Opened
 from tui.shelf import Shelf
 from tui.view.fleet import AgentInfo, Fleet, fleet, peek
 from tui.view.rows import matching
@@ -23,7 +23,10 @@ from tui.widgets.composer import Composer
 from tui.widgets.lines import TextView
 from tui.widgets.rowlist import RowList
 
-PROMPT = "Which agent do you want? Paste a repository URL or a path, or say it in words"
+if TYPE_CHECKING:
+    from textual.widgets import Input
+
+PROMPT = "Which agent? A repository URL, a path, or say it in words"
 SHOWN_SESSIONS = 1000
 
 WELCOME: tuple[Line, ...] = (
@@ -50,13 +53,6 @@ class HomeScreen(Screen[None]):
         Binding("escape", "leave", "list", show=False, id="home.list", tooltip="Back to the list"),
     ]
 
-    class Opened(Message):
-        """A session or an agent is to be opened: `session:ID` or `agent:NAME`."""
-
-        def __init__(self, key: str) -> None:
-            super().__init__()
-            self.key = key
-
     class BuildWanted(Message):
         """A new Builder session is to begin with these words; `composer` keeps them until it has."""
 
@@ -80,7 +76,6 @@ class HomeScreen(Screen[None]):
         with Horizontal(id="home"):
             yield RowList(id="fleet", empty="nothing matches the filter")
             yield TextView(id="peek")
-        yield Input(placeholder="filter", id="filter")
         composer = Composer(PROMPT, id="composer")
         composer.border_subtitle = "enter send"
         yield composer
@@ -88,7 +83,6 @@ class HomeScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show what there is; with nothing there, the person writes first."""
-        self.query_one("#filter").display = False
         self.query_one(Composer).restore(self.desk.store.get_value("composer:home"))
         self.refresh_rows()
         if self._fleet.rows:
@@ -157,7 +151,7 @@ class HomeScreen(Screen[None]):
 
     @on(RowList.Chosen)
     def _chosen(self, event: RowList.Chosen) -> None:
-        self.post_message(self.Opened(event.key))
+        self.post_message(Opened(event.key))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The list's letters act only where no text is being written."""
@@ -187,27 +181,31 @@ class HomeScreen(Screen[None]):
         stopped = await self.desk.interrupt(name)
         self.notify("Stopping it; it can go on later." if stopped else "Nothing runs there.", markup=False)
 
-    def action_filter(self) -> None:
-        """Write a filter."""
-        box = self.query_one("#filter", Input)
+    async def action_filter(self) -> None:
+        """Write a filter; its field is made when it is first wanted."""
+        if not self.query("#filter"):
+            from textual.widgets import Input
+
+            await self.mount(Input(placeholder="filter", id="filter"), before=self.query_one(Composer))
+        box = self.query_one("#filter")
         box.display = True
         box.focus()
 
-    @on(Input.Changed, "#filter")
-    def _filtered(self, event: Input.Changed) -> None:
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """The filter's words changed."""
         self.words = event.value
         self._show()
 
-    @on(Input.Submitted, "#filter")
-    def _filter_done(self) -> None:
+    def on_input_submitted(self) -> None:
+        """The filter is written: to the list."""
         self.query_one(RowList).focus()
 
-    def action_leave(self) -> None:
-        """From the filter: forget it. From anywhere: to the list."""
-        box = self.query_one("#filter", Input)
-        if box.display and (box.has_focus or not self.query_one(Composer).has_focus):
-            box.value = ""
-            box.display = False
+    async def action_leave(self) -> None:
+        """Forget the filter, and to the list."""
+        if not self.query_one(Composer).has_focus:
+            await self.query("#filter").remove()
+            self.words = ""
+            self._show()
         (self.query_one(RowList) if self._fleet.rows else self.query_one(Composer)).focus()
 
     @on(Composer.Sent)

@@ -17,6 +17,7 @@ from tui.panes.bundles import RevisionsPane, ValidationPane
 from tui.panes.chat import ChatPane
 from tui.panes.transcript import TranscriptPane
 from tui.screens.agentpanes import AgentPanes
+from tui.screens.messages import HomeWanted
 from tui.shelf import Shelf
 from tui.view.chat import Asked, Chat
 from tui.view.status import status
@@ -61,6 +62,7 @@ class SessionScreen(AgentPanes):
         self.lower = "revisions"
         self.queued = 0
         self._sandbox = ("", False)
+        self.sandbox_known = False
         self._first = 1
 
     def compose(self) -> ComposeResult:
@@ -103,6 +105,7 @@ class SessionScreen(AgentPanes):
     async def _find_sandbox(self) -> None:
         if self.info is not None:
             self._sandbox = await self.desk.sandbox(self.info)
+            self.sandbox_known = True
             self._show_status()
 
     # --- events ------------------------------------------------------------------------------------
@@ -197,9 +200,10 @@ class SessionScreen(AgentPanes):
             self.query_one(f"#{name}").border_title = _tabs_title(self.lower)
 
     def on_resize(self) -> None:
-        """More or fewer panes."""
-        self._arrange()
-        self._show_status()
+        """More or fewer panes. The first size may come before there are any."""
+        if self.is_mounted:
+            self._arrange()
+            self._show_status()
 
     def action_pane(self, name: str) -> None:
         """Go to a pane; at 80 columns it takes the place of the one shown."""
@@ -227,7 +231,7 @@ class SessionScreen(AgentPanes):
 
     def action_home(self) -> None:
         """Back to the list."""
-        self.post_message(self.Left())
+        self.post_message(HomeWanted())
 
     # --- answers -----------------------------------------------------------------------------------
 
@@ -243,7 +247,7 @@ class SessionScreen(AgentPanes):
         self.query_one(Composer).focus()
 
     async def _say(self, text: str) -> bool:
-        running = self.session in self.desk.supervisor.running()
+        running = self.desk.drives(self.session)
         why = await self.desk.say(self.session, text)
         if why is not None:
             self.notify(why, severity="warning", markup=False)
@@ -262,8 +266,8 @@ class SessionScreen(AgentPanes):
             case "resume":
                 await self.desk.resume(self.session)
                 self.query_one(Composer).focus()
-            case "model":
-                await self.run_action("app.model")
+            case "model" | "provider":
+                await self.run_action(f"app.{event.act}")
             case "evidence":
                 waiting = self.chat.stop or {}
                 facts = waiting.get("evidence")

@@ -203,11 +203,11 @@ def move_lines(move: Move, now: str) -> tuple[Line, ...]:
     lines = [
         line(("agent       ", Tone.DIM), (move.agent, Tone.STRONG)),
         line(("channel     ", Tone.DIM), f"{move.channel}   ", (arrow, Tone.STRONG)),
-        line(("digest      ", Tone.DIM), move.digest),
         line(("validation  ", Tone.DIM), verdict),
         (),
         *(line(("difference  " if n == 0 else " " * 12, Tone.DIM), text) for n, text in enumerate(move.summary)),
     ]
+    lines += [(), line((move.digest, Tone.DIM))]
     if move.warning:
         lines += [(), line(("! " + move.warning, Tone.FAIL))]
     return tuple(lines)

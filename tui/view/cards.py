@@ -15,7 +15,7 @@ from tui.view.text import Line, Tone, line, one_line, plural, safe
 @dataclass(frozen=True, slots=True)
 class Key:
     """A key that works while the card has the focus: it sends `send` as the answer, puts `fill` into the
-    composer, or asks the screen for `act` (`resume`, `evidence`, `model`, `sandbox`, `doctor`)."""
+    composer, or asks the screen for `act` (`resume`, `evidence`, `model`, `provider`)."""
 
     key: str
     label: str
@@ -53,8 +53,11 @@ class Card:
     waiting: Waiting | None = None
 
 
+LONGEST_TITLE = 48
+
 RESUME = Key("r", "try again", act="resume")
 MODEL = Key("m", "another model", act="model")
+PROVIDER = Key("p", "another provider", act="provider")
 
 
 def card_of(data: Mapping[str, Any]) -> Card | None:
@@ -244,8 +247,8 @@ def _cannot_convert(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Card:
         if facts.get(name):
             body.append(line((f"{name}: ", Tone.DIM), one_line(str(facts[name]), 500)))
     proof = facts.get("evidence")
-    if proof:
-        body += [line(("evidence: ", Tone.DIM), one_line(_text(proof), 500))]
+    for one in proof if isinstance(proof, list | tuple) else [proof] if proof else []:
+        body.append(line(("evidence: ", Tone.DIM), one_line(_text(one), 500)))
     if not body:
         body += _lines(str(data.get("detail") or data.get("output") or ""))
     body.append(line(("Next: ", Tone.DIM), "name another source, or say what to leave out; no reduced agent was made"))
@@ -255,6 +258,7 @@ def _cannot_convert(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Card:
         "There is no safe conversion",
         Tone.FAIL,
         tuple(body),
+        keys=(MODEL, PROVIDER),
         prompt="Another source, or what to leave out",
     )
 
@@ -262,7 +266,9 @@ def _cannot_convert(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Card:
 def _refused(data: Mapping[str, Any]) -> Card:
     body = _lines(one_line(str(data.get("output") or data.get("detail") or ""), 500))
     body += (line(("Next: ", Tone.DIM), "say it in other words, or choose another model"),)
-    return Card(Stop.REFUSED, "⊘", "The model refused", Tone.FAIL, body, keys=(MODEL,), prompt="Say it in other words")
+    return Card(
+        Stop.REFUSED, "⊘", "The model refused", Tone.FAIL, body, keys=(MODEL, PROVIDER), prompt="Say it in other words"
+    )
 
 
 _PROVIDER_NEXT = {
@@ -288,7 +294,7 @@ def _provider_error(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Card:
         f"The provider failed{f' · {detail}' if detail else ''}",
         Tone.FAIL,
         body,
-        keys=(RESUME, MODEL),
+        keys=(RESUME, MODEL, PROVIDER),
         footer="or write, to go on",
         prompt="Try again by writing, or choose another model",
     )
@@ -321,9 +327,9 @@ def _platform_error(data: Mapping[str, Any], facts: Mapping[str, Any]) -> Card:
 def _title(message: str) -> tuple[str, str]:
     """The first line as a title, and the rest."""
     first, _, rest = safe(message).strip().partition("\n")
-    if len(first) <= 200:
+    if len(first) <= LONGEST_TITLE:
         return first.strip(), rest.strip()
-    return "It asks", safe(message).strip()
+    return "Your answer, please", safe(message).strip()
 
 
 def _split(text: str) -> list[str]:

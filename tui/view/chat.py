@@ -17,7 +17,7 @@ SHOWN_CALLS = 4
 #: Notes that share a block.
 MOST_NOTES = 12
 
-HIDDEN_TOOLS = frozenset({"ask_user"})
+HIDDEN_TOOLS = frozenset({"ask_user", "cannot_convert"})
 """Tools whose call is shown by the card it leads to."""
 
 

@@ -13,6 +13,8 @@ from tui.view.text import Line, Tone, clock, line, plural, safe
 INDENT = " " * 9
 #: Of a result nobody saw while it ran, so many lines are shown; all of it stands in the transcript.
 SHOWN_LINES = 12
+#: What other tools answer is for the model to read; its beginning is enough here.
+SHOWN_ANSWER_LINES = 3
 
 
 class WorkLog:
@@ -71,7 +73,8 @@ class WorkLog:
             return lines
         started, printed = found
         if not printed:
-            lines += _output(str(data.get("output", "")))
+            command = started.data.get("tool") == "run_sandbox"
+            lines += _output(str(data.get("output", "")), SHOWN_LINES if command else SHOWN_ANSWER_LINES)
         done = finished(call_line(started), data)
         ending = done.result if printed or done.state == "ok" else done.result.split(" · ")[0]
         if done.state == "failed":
@@ -79,13 +82,13 @@ class WorkLog:
         return [*lines, _stamped(event, (f"✓ {ending}", Tone.DIM))] if ending else lines
 
 
-def _output(text: str) -> list[Line]:
+def _output(text: str, shown: int) -> list[Line]:
     texts = safe(text).expandtabs(4).rstrip("\n").split("\n")
     if texts == [""]:
         return []
-    lines = [line(INDENT, (one[:2000], Tone.DIM)) for one in texts[:SHOWN_LINES]]
-    if len(texts) > SHOWN_LINES:
-        lines.append(line(INDENT, (f"… {plural(len(texts) - SHOWN_LINES, 'more line')} in the transcript", Tone.DIM)))
+    lines = [line(INDENT, (one[:2000], Tone.DIM)) for one in texts[:shown]]
+    if len(texts) > shown:
+        lines.append(line(INDENT, (f"… {plural(len(texts) - shown, 'more line')} in the transcript", Tone.DIM)))
     return lines
 
 

@@ -3,39 +3,36 @@
 from __future__ import annotations
 
 from textual.widget import Widget
-from textual.widgets import Markdown, Static
+from textual.widgets import Markdown
 from textual.widgets.markdown import MarkdownStream
 
 from tui.view.chat import Asked, Block, Noted, Said, Worked
-from tui.view.text import Line, Tone, line, plural
+from tui.view.text import Tone, line, plural
 from tui.widgets.card import CardBox
-from tui.widgets.content import to_content
+from tui.widgets.content import Hanging, Lines
 
 
-class PlainBlock(Static):
-    """A line or a few that are no Markdown: the person's words, tool calls, notices."""
+class PlainBlock(Lines):
+    """Lines that are no Markdown: the person's words, tool calls, notices."""
 
     def __init__(self, block: Noted | Worked | Said, classes: str) -> None:
-        super().__init__(to_content(lines_of(block)), markup=False, classes=classes)
-
-    def show(self, block: Noted | Worked | Said) -> None:
-        """Take a new state of the same block."""
-        self.update(to_content(lines_of(block)))
+        super().__init__(lines_of(block), classes=classes)
 
 
-def lines_of(block: Noted | Worked | Said) -> list[Line]:
+def lines_of(block: Noted | Worked | Said) -> list[Hanging]:
     """A plain block as lines."""
     match block:
         case Said():
-            return [line(text) for text in block.text.expandtabs(4).split("\n")]
+            return [(line(text), 0) for text in block.text.expandtabs(4).split("\n")]
         case Noted():
-            return [line((f"{note.sign} ", note.tone), (note.text, note.tone)) for note in block.notes]
+            return [(line((f"{note.sign} ", note.tone), (note.text, note.tone)), 2) for note in block.notes]
         case Worked():
             hidden = block.count - len(block.shown)
-            lines = [line((f"… {plural(hidden, 'call')} before", Tone.DIM))] if hidden else []
+            lines: list[Hanging] = [(line((f"… {plural(hidden, 'call')} before", Tone.DIM)), 2)] if hidden else []
             for call in block.shown:
                 tone = Tone.FAIL if call.state == "failed" else Tone.DIM
-                lines.append(line((f"{call.sign} ", tone), (call.gist, Tone.DIM), (f"  {call.result}", tone)))
+                parts = ((f"{call.sign} ", tone), (call.gist, Tone.DIM), (f"  {call.result}", Tone.DIM))
+                lines.append((line(*parts), 4))
             return lines
 
 
@@ -94,7 +91,7 @@ async def show_block(widget: Widget, block: Block) -> None:
         case Reply(), Said():
             await widget.show(block)
         case PlainBlock(), Said() | Worked() | Noted():
-            widget.show(block)
+            widget.show(lines_of(block))
         case CardBox(), Asked():
             widget.show(block)
         case _:

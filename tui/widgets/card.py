@@ -10,12 +10,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from tui.view.cards import Card, Key
 from tui.view.chat import Asked
 from tui.view.text import Line, Tone, line
-from tui.widgets.content import to_content
+from tui.widgets.content import Hanging, Lines, to_content
 
 
 def _binding(key: str, label: str, name: str, tooltip: str) -> Binding:
@@ -37,6 +37,7 @@ class CardBox(Vertical, can_focus=True):
         _binding("h", "hint", "hint", "Stuck: give a hint"),
         _binding("r", "retry", "retry", "Stuck or failed: try again from before it"),
         _binding("m", "model", "model", "Stuck or failed: go on with another model"),
+        _binding("p", "provider", "provider", "Failed: go on with another provider"),
         _binding("x", "extend", "extend", "Budget: extend it"),
         _binding("e", "end", "end", "End here"),
         Binding("space", "mark", "mark", show=False, id="card.mark", tooltip="Questions: mark an option"),
@@ -88,7 +89,7 @@ class CardBox(Vertical, can_focus=True):
 
     def compose(self) -> ComposeResult:
         """The text, and a masked input for each credential that can be stored here."""
-        yield Static(to_content(self._lines()), markup=False, classes="card--text")
+        yield Lines(self._lines(), classes="card--text")
         if self._can_store and self.asked.active:
             for name in self.card.names:
                 yield Input(password=True, placeholder=f"value of {name}, hidden", name=name, classes="card--secret")
@@ -115,34 +116,36 @@ class CardBox(Vertical, can_focus=True):
         self._redraw()
 
     def _redraw(self) -> None:
-        for text in self.query(Static).results(Static):
-            text.update(to_content(self._lines()))
+        for text in self.query(Lines).results(Lines):
+            text.show(self._lines())
 
-    def _lines(self) -> list[Line]:
+    def _lines(self) -> list[Hanging]:
         asked, card = self.asked, self.card
         if not asked.active:
             said = [(f"  → {asked.answer}", Tone.PLAIN)] if asked.answer else []
-            return [line((f"{card.sign} {card.title}", Tone.DIM), *said)]
-        lines: list[Line] = list(card.body)
+            return [(line((f"{card.sign} {card.title}", Tone.DIM), *said), 2)]
+        lines: list[Hanging] = [(spans, 2) for spans in card.body]
         if (card.choices and not card.keys) or (card.choices and card.keys[0].key == "1"):
             lines += [self._choice(n) for n in range(len(card.choices))]
-        else:
-            lines.append(self._keys())
+        elif card.keys:
+            lines.append((self._keys(), 0))
         if card.footer:
-            lines.append(line((card.footer, Tone.DIM)))
+            lines.append((line((card.footer, Tone.DIM)), 0))
         return lines
 
-    def _choice(self, number: int) -> Line:
+    def _choice(self, number: int) -> Hanging:
         choice = self.card.choices[number]
         here = "› " if self.has_focus and number == self.at else "  "
         box = ("[x] " if choice.id in self.marked else "[ ] ") if self.card.multiple else ""
         best = ("  recommended", Tone.YOU) if choice.recommended else ("", Tone.PLAIN)
-        return line(here, (f"{choice.number}", Tone.STRONG), f"  {box}{choice.label}", best)
+        spans = line(here, (f"{choice.number}", Tone.STRONG), f"  {box}{choice.label}", best)
+        return spans, len(f"{here}{choice.number}  {box}")
 
     def _keys(self) -> Line:
         parts: list[str | tuple[str, Tone]] = [] if self.has_focus else [("esc, then  ", Tone.DIM)]
         for key in self.card.keys:
-            parts += [(key.key, Tone.STRONG), f" {key.label}   "]
+            # A key and its label stay together where the line breaks.
+            parts += [(key.key, Tone.STRONG), f" {key.label}".replace(" ", "\u00a0"), "   "]
         return line(*parts)
 
     # --- keys --------------------------------------------------------------------------------------
@@ -199,12 +202,12 @@ class CardBox(Vertical, can_focus=True):
                 self._act(key)
 
     def on_focus(self) -> None:
-        """Show the option under the cursor."""
-        self._redraw()
+        """Show the option under the cursor, once the focus is really here."""
+        self.call_next(self._redraw)
 
     def on_blur(self) -> None:
         """Hide it again."""
-        self._redraw()
+        self.call_next(self._redraw)
 
     @on(Input.Submitted)
     def _secret_entered(self, event: Input.Submitted) -> None:

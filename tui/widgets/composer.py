@@ -19,7 +19,7 @@ class Composer(TextArea):
     only the prompt, and an unsent text can be kept with `to_json`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "send", "send", id="composer.send", tooltip="Send what is written", priority=True),
+        Binding("enter", "send", "send", id="composer.send", tooltip="Send what is written"),
         Binding(
             "ctrl+j,shift+enter,alt+enter",
             "newline",
@@ -27,7 +27,6 @@ class Composer(TextArea):
             id="composer.newline",
             key_display="^j",
             tooltip="Start a new line",
-            priority=True,
         ),
     ]
 
@@ -57,6 +56,24 @@ class Composer(TextArea):
         """What was sent, oldest first."""
         self._place: int | None = None
         self._unsent = ""
+
+    def on_mount(self) -> None:
+        """Where nothing is to move, the cursor does not blink either."""
+        self.cursor_blink = self.app.animation_level != "none"
+
+    def on_key(self, event: events.Key) -> None:
+        """Send and newline act here, in the order the keys came: as bindings of the app's they would overtake
+        what was typed right before them, or be overtaken."""
+        if event.is_printable:
+            return
+        active = self.screen.active_bindings.get(event.key)
+        if active is not None and active.node is self and active.binding.action in ("send", "newline"):
+            event.prevent_default()
+            event.stop()
+            if active.binding.action == "send":
+                self.action_send()
+            else:
+                self.action_newline()
 
     # --- sending -----------------------------------------------------------------------------------
 

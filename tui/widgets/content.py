@@ -1,4 +1,4 @@
-"""Toned lines as Textual content, for the widgets that wrap and lay out by themselves."""
+"""Toned lines as Textual content, and a widget that is as high as its lines are when wrapped."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from textual.content import Content
+from textual.geometry import Size
+from textual.widget import Widget
 
 from tui.view.text import Line, Tone
+from tui.widgets.lines import wrap
 
 #: Theme variables, the same the style sheet uses for the tones.
 STYLES: Final[dict[Tone, str]] = {
     Tone.PLAIN: "",
-    Tone.DIM: "$text-muted",
+    Tone.DIM: "$foreground-muted",
     Tone.STRONG: "bold",
     Tone.YOU: "bold $text-warning",
     Tone.FAIL: "bold $text-error",
@@ -29,3 +32,35 @@ def to_content(lines: Sequence[Line]) -> Content:
             parts.append("\n")
         parts += [(span.text, STYLES[span.tone]) if STYLES[span.tone] else span.text for span in spans]
     return Content.assemble(*parts)
+
+
+Hanging = tuple[Line, int]
+"""A line, and how many cells the rest of it is indented where it does not fit."""
+
+
+class Lines(Widget):
+    """Lines that wrap with a hanging indent."""
+
+    def __init__(self, lines: Sequence[Hanging], *, classes: str | None = None) -> None:
+        super().__init__(classes=classes)
+        self._hanging = tuple(lines)
+
+    def show(self, lines: Sequence[Hanging]) -> None:
+        """Replace the lines."""
+        lines = tuple(lines)
+        if lines != self._hanging:
+            relayout = self._height(lines, self.size.width) != self.size.height
+            self._hanging = lines
+            self.refresh(layout=relayout)
+
+    def _height(self, lines: Sequence[Hanging], width: int) -> int:
+        return sum(len(wrap(spans, max(1, width), hang)) for spans, hang in lines)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """As many rows as it wraps to."""
+        return self._height(self._hanging, width)
+
+    def render(self) -> Content:
+        """The lines as they wrap now."""
+        width = max(1, self.size.width)
+        return to_content([part for spans, hang in self._hanging for part in wrap(spans, width, hang)])

@@ -173,12 +173,13 @@ class TextView(LineView):
         self.resized(0)
 
 
-def wrap(spans: Line, width: int) -> list[Line]:
-    """A line in pieces of at most `width` cells, broken at spaces where there are any; deeper lines keep its indent."""
+def wrap(spans: Line, width: int, hang: int | None = None) -> list[Line]:
+    """A line in pieces of at most `width` cells, broken at spaces where there are any. All but the first are
+    indented by `hang` cells, or else as the line itself is."""
     if sum(cell_len(span.text) for span in spans) <= width:
         return [spans]
     text = plain_text(spans)
-    indent = min(len(text) - len(text.lstrip(" ")), width // 2)
+    indent = min(len(text) - len(text.lstrip(" ")) if hang is None else hang, width // 2)
     cuts, at = [0], 0
     while at < len(text):
         room = width if at == 0 else width - indent

@@ -1,0 +1,65 @@
+"""What screens ask of the app: one message for each wish. Light, because the app imports it before its first paint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from textual.message import Message
+
+Wish = Literal["publish", "rollback", "diff", "edit", "validate", "talk"]
+
+
+@dataclass
+class Opened(Message):
+    """A session or an agent is to be opened: `session:ID` or `agent:NAME`."""
+
+    key: str
+
+
+@dataclass
+class HomeWanted(Message):
+    """Back to the home screen."""
+
+
+@dataclass
+class RunWanted(Message):
+    """The agent is to be run, `ref` (None: what is live) with a task; or, `change`, edited by the Builder."""
+
+    agent: str
+    ref: str | None
+    task: str
+    change: bool = False
+
+
+@dataclass
+class RevisionWish(Message):
+    """Something is to be done with a revision of an agent; `marked` is the one to compare with."""
+
+    wish: Wish
+    agent: str
+    digest: str
+    marked: str | None
+
+
+@dataclass
+class RunOpened(Message):
+    """A validation run is to be read."""
+
+    agent: str
+    run: str
+
+
+@dataclass
+class RevisionOpened(Message):
+    """A revision is to be read."""
+
+    agent: str
+    digest: str
+
+
+@dataclass
+class EventOpened(Message):
+    """An event is to be read in full."""
+
+    seq: int
