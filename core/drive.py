@@ -77,7 +77,10 @@ class Drive:
         return SessionLog(self.host.store, info, self.launch.bus, self.launch.watch, reducers)
 
     def _create(self, task: str) -> SessionLog:
+        from core.effects.keyspotting import heard, screen
+
         launch = self.launch
+        (task,), notices = heard((task,), launch.agent)
         info = SessionInfo(
             id=launch.session or self.host.new_id(),
             kind=launch.kind,
@@ -106,11 +109,11 @@ class Drive:
             "sandbox": info.sandbox,
             "limits": limits_to_json(launch.limits),
             "publish": launch.publish,
-            "source": launch.source,
+            "source": launch.source and screen(launch.source)[0],
             "replay": launch.replay,
         }
         log = self._log(info)
-        log.create(("started", started), ("message", {"role": "user", "text": task}))
+        log.create(("started", started), ("message", {"role": "user", "text": task}), *notices)
         self.new = True
         return log
 

@@ -37,7 +37,7 @@ class Intake:
         if task is not None:
             self.say(task)
         elif answer is not None and waiting is not None:
-            read = read_answer(waiting, answer)
+            read = read_answer(waiting, self._heard(answer))
             if isinstance(read, NoAnswer):
                 self._store(("notice", {"text": read.why}))
                 return stop
@@ -50,13 +50,25 @@ class Intake:
 
     def say(self, *words: str) -> None:
         """The person's own words; calls they find open get their one result first."""
+        from core.effects.keyspotting import heard
+
+        words, notices = heard(words, self.log.info.agent)
         asked = self.log.history.intents | {self.log.history.parked}
         closed = self._close_open(NEVER_RAN)
         for _, body in closed:
             if body["call"] in asked:  # begun and open: it waits for them
                 body["output"] = f"The person did not answer this, but wrote: {words[0]}"
         said: list[Pair] = [("message", {"role": "user", "text": text}) for text in words]
-        self._store(*closed, *said)
+        self._store(*closed, *said, *notices)
+
+    def _heard(self, answer: str) -> str:
+        """An answer as it may be stored; what was kept out of it is said."""
+        from core.effects.keyspotting import heard
+
+        (clean,), notices = heard((answer,), self.log.info.agent)
+        if notices:
+            self._store(*notices)
+        return clean
 
     def _resume(self, stop: StopRecord) -> StopRecord | None:
         """Going on without a word: what has ended, or waits for an answer, stays as it is."""

@@ -203,7 +203,10 @@ class _Loop:
     def say(self) -> None:
         """Put what the person said meanwhile after the turn's results."""
         if self.given.inbox:
-            self.log.append(*(("message", {"role": "user", "text": text}) for text in self.given.inbox))
+            from core.effects.keyspotting import heard
+
+            words, notices = heard(self.given.inbox, self.log.info.agent)
+            self.log.append(*(("message", {"role": "user", "text": text}) for text in words), *notices)
             self.given.inbox.clear()
 
     async def _answer(self) -> TurnEnd:

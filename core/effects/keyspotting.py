@@ -127,7 +127,7 @@ def mask(text: str, spotted: Sequence[Spotted]) -> str:
 def screen(text: str, agent: str | None = None) -> tuple[str, tuple[str, ...]]:
     """A person's words as they may be stored, and what to tell them about the keys that were taken out.
 
-    Every text of a person's passes here before it enters a session. `agent` is named in the next step.
+    `agent` is named in the next step.
     """
     spotted = spot(text)
     if not spotted:
@@ -141,6 +141,16 @@ def screen(text: str, agent: str | None = None) -> tuple[str, tuple[str, ...]]:
         f"artificer credentials set {agent or 'AGENT'} NAME. If it was seen by others, replace it."
     )
     return mask(text, spotted), (notice,)
+
+
+def heard(words: Sequence[str], agent: str | None = None) -> tuple[tuple[str, ...], list[tuple[str, dict[str, str]]]]:
+    """A person's words as they may be stored, and the `notice` events that say what was kept out of them.
+
+    Whatever a person says passes here before it becomes part of a session.
+    """
+    screened = [screen(text, agent) for text in words]
+    notices = [("notice", {"text": notice}) for _, found in screened for notice in found]
+    return tuple(clean for clean, _ in screened), notices
 
 
 def _listed(kinds: Sequence[str]) -> str:
