@@ -7,6 +7,7 @@ import sys
 import typer
 
 from tui.commands import bundles, house, output, sessions
+from tui.commands.hosting import close_hosts
 
 app = typer.Typer(
     name="artificer",
@@ -32,6 +33,7 @@ def run(argv: list[str]) -> int:
     except KeyboardInterrupt:
         return output.said_no("interrupted", "Interrupted.", "", as_json=as_json, exit_code=130)
     finally:
+        close_hosts()
         _flush()
     return code if isinstance(code, int) else 0
 

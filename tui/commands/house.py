@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 import core
-from impl.compose import build_host
 from tui.commands import output
+from tui.commands.hosting import build_host
 from tui.commands.sessions import Json
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import core
-from impl.compose import build_host
 from tui.commands import output
+from tui.commands.hosting import build_host
 
 if TYPE_CHECKING:
     from core import Host, LaunchInput, Limits, SessionInfo
