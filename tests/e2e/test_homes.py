@@ -1,4 +1,4 @@
-"""Homes that cannot be used as they are: a full disk, no right to write, a newer version. Clear words, nothing half-done."""
+"""Homes that cannot be used as they are: a full disk, no right to write, a newer version; nothing half-done."""
 
 from __future__ import annotations
 
