@@ -52,7 +52,21 @@ if TYPE_CHECKING:
     )
     from core.effects.addresses import is_public_address
     from core.effects.broker import Broker, NeedsCredential
-    from core.effects.credentials import declared, waiting_for
+    from core.effects.credentials import (
+        SHORTEST_SECRET,
+        Declaration,
+        Declared,
+        binding_id,
+        check_value,
+        credential_rows,
+        declared,
+        declared_by,
+        find_declaration,
+        has_values,
+        set_credential,
+        waiting_for,
+    )
+    from core.effects.keyspotting import Spotted, mask, screen, spot
     from core.effects.ledger import Ledger, ReplayBook, recorded_example
     from core.effects.policy import EffectPolicy
     from core.effects.redaction import Redactor, redact
@@ -77,6 +91,9 @@ if TYPE_CHECKING:
         Sandbox,
         SandboxUnavailable,
         SearchHit,
+        SecretRow,
+        Secrets,
+        SecretsError,
         SessionInfo,
         Store,
         StoreError,
@@ -137,7 +154,11 @@ _HOMES = {
     ),
     "core.effects.addresses": "is_public_address",
     "core.effects.broker": "Broker NeedsCredential",
-    "core.effects.credentials": "declared waiting_for",
+    "core.effects.credentials": (
+        "SHORTEST_SECRET Declaration Declared binding_id check_value credential_rows declared declared_by "
+        "find_declaration has_values set_credential waiting_for"
+    ),
+    "core.effects.keyspotting": "Spotted mask screen spot",
     "core.effects.ledger": "Ledger ReplayBook recorded_example",
     "core.effects.policy": "EffectPolicy",
     "core.effects.redaction": "Redactor redact",
@@ -147,8 +168,8 @@ _HOMES = {
     "core.launch": "Busy LaunchInput NoSuchSession Outcome launch_agent outside",
     "core.policy": "limits_from",
     "core.ports": (
-        "ChannelEntry CommandResult Host Revision Sandbox SandboxUnavailable SearchHit SessionInfo Store StoreError "
-        "TreeEntry ValidationRun Workspace"
+        "ChannelEntry CommandResult Host Revision Sandbox SandboxUnavailable SearchHit SecretRow Secrets SecretsError "
+        "SessionInfo Store StoreError TreeEntry ValidationRun Workspace"
     ),
     "core.progress": "ProgressGuard Step Verdict",
     "core.provider": (

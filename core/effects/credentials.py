@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from core.effects.requests import Binding
 
 LIVE: Final = "live"
-SHORTEST: Final = 8
+SHORTEST_SECRET: Final = 8
 """Characters a value has at least: shorter ones cannot be told from ordinary text, so not be kept out of it."""
-LONGEST: Final = 16_384
+LONGEST_SECRET: Final = 16_384
 
 
 # --- what a value is bound to --------------------------------------------------------------------------
@@ -155,11 +155,11 @@ def check_value(value: str, declaration: Declaration) -> None:
     """Raise SecretsError where `value` cannot be kept and sent: `too_short`, `too_long`, `not_a_line`. Never
     quotes it."""
     hint = "Nothing was stored. Give the value alone, as its issuer shows it."
-    if len(value) < SHORTEST:
-        message = f"A value has at least {SHORTEST} characters; a shorter one could not be kept out of what is shown."
+    if len(value) < SHORTEST_SECRET:
+        message = f"A value has at least {SHORTEST_SECRET} characters; a shorter one could not be kept out of what is shown."
         raise SecretsError("too_short", message, hint)
-    if len(value) > LONGEST:
-        raise SecretsError("too_long", f"A value has at most {LONGEST:,} characters.", hint)
+    if len(value) > LONGEST_SECRET:
+        raise SecretsError("too_long", f"A value has at most {LONGEST_SECRET:,} characters.", hint)
     if any(ord(c) < 32 or ord(c) == 127 for c in value):
         raise SecretsError("not_a_line", "A value is one line without control characters.", hint)
     if declaration.header is not None and not value.isascii():
