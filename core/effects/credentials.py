@@ -156,7 +156,9 @@ def check_value(value: str, declaration: Declaration) -> None:
     quotes it."""
     hint = "Nothing was stored. Give the value alone, as its issuer shows it."
     if len(value) < SHORTEST_SECRET:
-        message = f"A value has at least {SHORTEST_SECRET} characters; a shorter one could not be kept out of what is shown."
+        message = (
+            f"A value has at least {SHORTEST_SECRET} characters; a shorter one could not be kept out of what is shown."
+        )
         raise SecretsError("too_short", message, hint)
     if len(value) > LONGEST_SECRET:
         raise SecretsError("too_long", f"A value has at most {LONGEST_SECRET:,} characters.", hint)
