@@ -98,7 +98,8 @@ class ActingApp(App[int]):
                 f"{'Rollback' if rollback else 'Publishing'} was refused: {entry.refused}", _refusal(entry.refused)
             )
         else:
-            self.notify(f"{entry.channel} of {agent} is {short(entry.digest)}.", title="● Published", markup=False)
+            title = "● Rolled back" if rollback else "● Published"
+            self.notify(f"{entry.channel} of {agent} is {short(entry.digest)}.", title=title, markup=False)
         self._refresh_bundles()
 
     def _say_no(self, title: str, words: str) -> None:

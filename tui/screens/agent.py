@@ -81,7 +81,8 @@ class AgentScreen(AgentPanes):
 
     def poll(self) -> None:
         """Another process wrote something."""
-        self.refresh_bundles()
+        if self.query(RevisionsPane):
+            self.refresh_bundles()
 
     def _prompt(self) -> None:
         composer = self.query_one(Composer)

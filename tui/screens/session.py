@@ -63,6 +63,7 @@ class SessionScreen(AgentPanes):
         self.queued = 0
         self._sandbox = ("", False)
         self.sandbox_known = False
+        self._composed = False
         self._first = 1
 
     def compose(self) -> ComposeResult:
@@ -81,6 +82,7 @@ class SessionScreen(AgentPanes):
 
     async def on_mount(self) -> None:
         """Show the end of the session at once, then follow it."""
+        self._composed = True
         self.query_one("#log").border_title = "Workspace log"
         self.query_one("#chat").border_title = "Conversation"
         events = self.desk.store.tail(self.session, FIRST)
@@ -161,7 +163,7 @@ class SessionScreen(AgentPanes):
     def poll(self) -> None:
         """Another process wrote something: the session's columns may have changed without an event."""
         info = self.desk.store.session(self.session)
-        if info != self.info:
+        if self._composed and info != self.info:
             self.info = info
             self._show_status()
 
@@ -201,7 +203,7 @@ class SessionScreen(AgentPanes):
 
     def on_resize(self) -> None:
         """More or fewer panes. The first size may come before there are any."""
-        if self.is_mounted:
+        if self._composed:
             self._arrange()
             self._show_status()
 
