@@ -6,14 +6,14 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from core import Driver, Host, Provider, Sandbox, SessionInfo
 from impl.settings import Settings, home_directory, load_settings
 from impl.store.sqlite import SqliteStore, utc_now
 
 if TYPE_CHECKING:
-    from core import Allowed, Denied, EffectPolicy, EffectResponse, Transport
+    from core import Allowed, Denied, EffectPolicy, EffectResponse, Secrets, Transport
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -25,18 +25,40 @@ def build_host(home: Path | None = None, settings: Settings | None = None) -> Ho
     """
     settings = settings or load_settings()
     home = home or home_directory()
+    store = SqliteStore(home, durability="full" if settings.durability == "full" else "process")
     return Host(
         home=home,
-        store=SqliteStore(home, durability="full" if settings.durability == "full" else "process"),
+        store=store,
         sandboxes=_Sandboxes(),
         provider=provider,
         driver=driver,
         settings=settings,
         now=utc_now,
         new_id=new_id,
+        secrets=cast("Secrets", _Lazily(lambda: kept_secrets(home, store))),
         transport=_Transport(),
         checks=checks,
     )
+
+
+class _Lazily:
+    """Stands for what `make` gives, which is made at the first thing that is asked of it."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._made: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._made is None:
+            self._made = self._make()
+        return getattr(self._made, name)
+
+
+def kept_secrets(home: Path, store: SqliteStore) -> Secrets:
+    """Where the values of credentials are kept."""
+    from impl.secrets import open_secrets
+
+    return open_secrets(home, store, utc_now)
 
 
 class _Transport:
