@@ -19,5 +19,5 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def docs(home: Path) -> str:
     """A published agent that answers from documentation."""
-    expecting(0, "build", INPUTS / "documentation", "--publish")
+    expecting(0, "build", INPUTS / "documentation", "--publish", "--provider", "offline")
     return "documentation"
