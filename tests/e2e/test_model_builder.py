@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -37,13 +37,13 @@ GREETER = writing(agent_yaml=MANIFEST, persona_md="You greet people.\n")
 
 
 @pytest.fixture
-def model(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedProvider]:
+def model(home: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedProvider:
     """A scripted model that commands think with."""
     provider = ScriptedProvider()
     register_provider("scripted", lambda: provider)
     monkeypatch.setenv("ARTIFICER_PROVIDER", "scripted")
     monkeypatch.setattr("impl.providers._instances", {})
-    yield provider
+    return provider
 
 
 def play(model: ScriptedProvider, *turns: Any) -> None:
