@@ -54,7 +54,8 @@ _REASONS: dict[BlockerCode, tuple[str, str]] = {
     "gpu": ("a GPU", "It needs a GPU, which a sandbox does not have."),
     "mcp_server": (
         "an MCP server",
-        "It is an MCP server; rules alone cannot decide how to run it. This needs a model.",
+        "It is an MCP server; rules alone cannot decide how to run it. Choose a model (`--provider`): it can declare "
+        "the server under `mcp` in agent.yaml, by its url or as a pinned command.",
     ),
 }
 

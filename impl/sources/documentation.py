@@ -166,7 +166,7 @@ def _left_out(tree: SourceTree, taken: set[str | None]) -> list[Loss]:
     if code:
         losses.append(Loss(_first(code), f"{len(code)} file(s) of code left out", "the agent answers from the pages"))
     if specs:
-        losses.append(Loss(specs[0], "not made into tools", "that needs a model"))
+        losses.append(Loss(specs[0], "not made into tools", "documentation was chosen; OpenAPI is the kind for that"))
     notes = [path for path in tree.files if PurePosixPath(path).name.lower() in _FOR_CODERS]
     losses += [Loss(path, "left out", "it instructs coding agents") for path in notes if path not in taken]
     return losses

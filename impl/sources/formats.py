@@ -10,10 +10,12 @@ from impl.sources.tree import SourceTree
 from impl.sources.values import Candidate, Draft, Mode
 
 DOCUMENTATION = "documentation"
+OPENAPI = "openapi"
 
 FORMATS: tuple[str, ...] = (
     "agent_skills",
     "subagents",
+    OPENAPI,
     DOCUMENTATION,
 )
 """Every kind of source, in the order they are preferred. To add one: write `impl/sources/KIND.py`, which is a
@@ -35,6 +37,22 @@ class Format(Protocol):
         """Turn the chosen candidates (at least one; exactly one unless `MULTIPLE`) into a bundle for the
         agent `name`. Pure but for reading. Raises Refusal where that is not safe, or, in strict mode, where
         the source deviates from its format."""
+
+
+class Asking(Protocol):
+    """What a format may have beside, where the importer's own words would not fit it."""
+
+    def question(self, tree: SourceTree, name: str) -> str:
+        """The whole question which candidates the agent `name` should have."""
+
+    def describe(self, candidates: Sequence[Candidate]) -> str:
+        """What an agent of this kind would be, for the question what to make one from."""
+
+
+def asking(kind: str) -> Asking | None:
+    """The format's own words, None where the importer's do."""
+    module = load_format(kind)
+    return cast(Asking, module) if hasattr(module, "question") else None
 
 
 def load_format(kind: str) -> Format:

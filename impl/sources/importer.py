@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from impl.sources.formats import DOCUMENTATION, load_format
+from impl.sources.formats import DOCUMENTATION, asking, load_format
 from impl.sources.licence import licence_of
 from impl.sources.survey import survey_tree
 from impl.sources.tree import SourceTree
@@ -48,7 +48,7 @@ def import_source(
     picked = _pick_kind(surveyed, name, kind)
     if isinstance(picked, ImportResult):
         return picked
-    chosen = _pick_candidates(surveyed, name, picked, choice)
+    chosen = _pick_candidates(tree, surveyed, name, picked, choice)
     if isinstance(chosen, ImportResult):
         return chosen
     try:
@@ -74,6 +74,7 @@ def import_source(
         losses=(*against, *draft.losses),
         licence=licence.to_json(),
         counts=draft.counts,
+        credentials=tuple(str(declared["name"]) for declared in draft.credentials),
         notes=(*surveyed.notes, *licence.notes),
     )
 
@@ -117,13 +118,15 @@ def _kind_option(surveyed: Survey, kind: str) -> Option:
     label = load_format(kind).LABEL
     if kind == DOCUMENTATION:
         return Option(kind, f"{label} — answers from {candidates[0].files} page(s)")
+    if (own := asking(kind)) is not None:
+        return Option(kind, f"{label} — {own.describe(candidates)}")
     return Option(
         kind, f"{label} — {len(candidates)}: {shorten(', '.join(candidate.id for candidate in candidates), 100)}"
     )
 
 
 def _pick_candidates(
-    surveyed: Survey, name: str, kind: str, choice: Sequence[str] | None
+    tree: SourceTree, surveyed: Survey, name: str, kind: str, choice: Sequence[str] | None
 ) -> tuple[Candidate, ...] | ImportResult:
     """The candidates to convert, or the question which."""
     candidates = surveyed.candidates(kind)
@@ -133,32 +136,57 @@ def _pick_candidates(
     wanted = list(dict.fromkeys(item.strip() for item in choice or () if item.strip()))
     if multiple and [item.lower() for item in wanted] == ["all"]:
         return candidates
-    by_id = {candidate.id: candidate for candidate in candidates}
-    by_id |= {candidate.path: candidate for candidate in candidates}
+    by_id = _names(candidates)
     unknown = [item for item in wanted if item not in by_id and item.lower() not in by_id]
     if wanted and not unknown and (multiple or len(wanted) == 1):
         taken = {by_id.get(item, by_id.get(item.lower())) for item in wanted}
         return tuple(candidate for candidate in candidates if candidate in taken)
-    return _which(surveyed, name, kind, unknown)
+    return _which(tree, surveyed, name, kind, unknown)
 
 
-def _which(surveyed: Survey, name: str, kind: str, unknown: Sequence[str]) -> ImportResult:
+def _names(candidates: Sequence[Candidate]) -> dict[str, Candidate]:
+    """Every name a candidate answers to; ids go before paths and aliases, and what two share names neither."""
+    names: dict[str, Candidate | None] = {}
+    for candidate in candidates:
+        for name in {candidate.path, *candidate.aliases}:
+            names[name] = candidate if name not in names else None
+    by_id = {candidate.id: candidate for candidate in candidates}
+    return {name: candidate for name, candidate in names.items() if candidate is not None} | by_id
+
+
+def _which(tree: SourceTree, surveyed: Survey, name: str, kind: str, unknown: Sequence[str]) -> ImportResult:
     candidates = surveyed.candidates(kind)
-    fullest = min(candidates, key=lambda candidate: (-candidate.files, candidate.path))
-    alike = all(candidate.files == fullest.files for candidate in candidates)
-    why = "recommended: the first" if alike else f"recommended: the most complete, {fullest.files} files"
-    label = load_format(kind).LABEL
+    best, why = _recommended(candidates)
+    listed = [candidate for candidate in candidates if candidate.listed]
     multiple = load_format(kind).MULTIPLE
-    ask = f"Which should {name} have? Several may be named, or all." if multiple else f"Which one should {name} be?"
     wrong = f"There is no {', '.join(unknown)} here. " if unknown else ""
+    own = asking(kind)
     return ImportResult(
         "question",
         name,
         kind=kind,
         asks="choice",
-        question=f"{wrong}{label}: this source has {len(candidates)}. {ask}",
-        options=tuple(Option(c.id, c.label if c is not fullest else f"{c.label} ({why})") for c in candidates),
-        recommended=fullest.id,
+        question=wrong + (own.question(tree, name) if own is not None else _question(kind, candidates, name)),
+        options=tuple(Option(c.id, f"{c.label} ({why})" if c is best and why else c.label) for c in listed),
+        recommended=best.id,
         multiple=multiple,
+        unlisted=len(listed) < len(candidates),
         notes=surveyed.notes,
     )
+
+
+def _recommended(candidates: Sequence[Candidate]) -> tuple[Candidate, str]:
+    """The candidate to recommend, and why in words ("" where its format says so)."""
+    named = next((candidate for candidate in candidates if candidate.recommended), None)
+    if named is not None:
+        return named, "recommended"
+    fullest = min(candidates, key=lambda candidate: (-candidate.files, candidate.path))
+    alike = all(candidate.files == fullest.files for candidate in candidates)
+    return fullest, "recommended: the first" if alike else f"recommended: the most complete, {fullest.files} files"
+
+
+def _question(kind: str, candidates: Sequence[Candidate], name: str) -> str:
+    ask = f"Which one should {name} be?"
+    if load_format(kind).MULTIPLE:
+        ask = f"Which should {name} have? Several may be named, or all."
+    return f"{load_format(kind).LABEL}: this source has {len(candidates)}. {ask}"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from impl.sources.blockers import at, code_blockers, own_paths
+from impl.sources.blockers import code_blockers, own_paths
 from impl.sources.documentation import is_code, page_paths
-from impl.sources.formats import DOCUMENTATION, FORMATS, load_format
+from impl.sources.formats import DOCUMENTATION, FORMATS, OPENAPI, load_format
 from impl.sources.tree import SourceTree, directories, words
 from impl.sources.values import Blocker, Candidate, Survey
 
@@ -35,6 +34,8 @@ def survey_tree(tree: SourceTree) -> Survey:
     if blockers:
         kinds = tuple(kind for kind in kinds if kind != DOCUMENTATION)
         recommended = recommended if recommended in kinds else next(iter(kinds), None)
+        if kinds == (OPENAPI,):
+            notes = [*notes, *(f"{blocker.capability}: not converted. {blocker.reason}" for blocker in blockers)]
     return Survey(found, kinds, recommended, () if kinds else blockers, (*tree.notes, *notes))
 
 
@@ -47,7 +48,7 @@ def _contenders(tree: SourceTree, found: Found) -> tuple[tuple[str, ...], str | 
     code = _own_code(tree, found)
     project = documented and (bool(code) or _has_own_docs(tree))
     if usual:
-        if documented and _is_package(tree) and code:
+        if documented and ((_is_package(tree) and code) or (usual == [OPENAPI] and _says_more(tree, code))):
             return (*usual, DOCUMENTATION), usual[0], []
         return tuple(usual), usual[0], []
     if helpers:
@@ -65,11 +66,17 @@ def _only(kinds: Sequence[str]) -> tuple[tuple[str, ...], str | None, list[str]]
     return tuple(kinds), kinds[0], []
 
 
+def _says_more(tree: SourceTree, code: Sequence[str]) -> bool:
+    """Whether a source with an API's document is more than that document and a word about it."""
+    return bool(code) or len(page_paths(tree)) > 1
+
+
 def _passed_over(found: Found, kinds: Sequence[str]) -> list[str]:
-    return [
-        f"{load_format(kind).LABEL} ({', '.join(c.id for c in found[kind])}) are helpers of this project, not its offer"
-        for kind in kinds
-    ]
+    notes = []
+    for kind in kinds:
+        names = dict.fromkeys(c.path if kind == OPENAPI else c.id for c in found[kind])
+        notes.append(f"{load_format(kind).LABEL} ({', '.join(names)}): a helper of this project, not its offer")
+    return notes
 
 
 def _own_code(tree: SourceTree, found: Found) -> list[str]:
@@ -105,18 +112,6 @@ def _blockers(tree: SourceTree, found: Found, kinds: Sequence[str]) -> tuple[Blo
 
 def _undecided(tree: SourceTree) -> Blocker:
     """Nothing speaks against it, but no rule converts it either."""
-    specs = tuple(line for path in tree.files if (line := _openapi_line(tree, path)) is not None)
-    if specs:
-        return Blocker("openapi", "an OpenAPI document", f"Which operations become tools is a choice. {_MODEL}", specs)
     evidence = tuple(f"{path}: {file.size:,} bytes" for path, file in list(tree.files.items())[:10])
-    return Blocker("unknown", "a source without skills, subagents or documentation", _MODEL, evidence)
-
-
-def _openapi_line(tree: SourceTree, path: str) -> str | None:
-    if not path.lower().endswith((".yaml", ".yml", ".json")):
-        return None
-    head = tree.bytes(path, 4096).decode("utf-8", "replace")
-    for number, line in enumerate(head.splitlines(), 1):
-        if re.match(r"""^[\s{]*["']?(?:openapi|swagger)["']?\s*:\s*["']?[23]\.""", line):
-            return at(path, number, line)
-    return None
+    what = "a source without skills, subagents, documentation or an OpenAPI document"
+    return Blocker("unknown", what, _MODEL, evidence)

@@ -12,7 +12,7 @@ SourceErrorCode = Literal[
 ]
 Mode = Literal["strict", "lenient"]
 Place = Literal["usual", "helper", "stray"]
-BlockerCode = Literal["empty", "binaries", "desktop_control", "windows_only", "gpu", "mcp_server", "openapi", "unknown"]
+BlockerCode = Literal["empty", "binaries", "desktop_control", "windows_only", "gpu", "mcp_server", "unknown"]
 LicenceStatus = Literal["found", "missing", "source_available"]
 Decision = Literal["allow", "ask", "deny"]
 
@@ -56,7 +56,9 @@ class Option:
 class Candidate:
     """Something that can be converted. `path` is relative to the source's root: a directory ("." for the
     root) or a file. `place` tells whether it lies where its format expects it (`usual`), among a project's
-    developer helpers (`helper`) or elsewhere (`stray`). `files` counts what it brings."""
+    developer helpers (`helper`) or elsewhere (`stray`). `files` counts what it brings. `words` replace the
+    label; `aliases` are further names it answers to, where no other has them. One that is not `listed` may be
+    named all the same; a `recommended` one is, before the fullest."""
 
     kind: str
     id: str
@@ -64,10 +66,16 @@ class Candidate:
     description: str = ""
     place: Place = "usual"
     files: int = 1
+    words: str = ""
+    aliases: tuple[str, ...] = ()
+    listed: bool = True
+    recommended: bool = False
 
     @property
     def label(self) -> str:
-        """The id and the beginning of its description, as one line."""
+        """Its words, else the id and the beginning of its description, as one line."""
+        if self.words:
+            return self.words
         return f"{self.id} — {shorten(self.description, 100)}" if self.description else self.id
 
 
@@ -128,12 +136,16 @@ class BundleFile:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A converted bundle before it is written. `licensed` are the chosen paths the licence is looked up for."""
+    """A converted bundle before it is written. `licensed` are the chosen paths the licence is looked up for,
+    `credentials` declarations as a manifest holds them, `tool_policy` the decision for each tool."""
 
     description: str
     persona: str
     files: tuple[BundleFile, ...] = ()
     skills: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    credentials: tuple[Mapping[str, Any], ...] = ()
+    tool_policy: Mapping[str, Decision] = field(default_factory=dict)
     corpus: bool = False
     run_sandbox: Decision = "deny"
     run_skill: Decision = "deny"
@@ -156,8 +168,10 @@ class Refusal(Exception):
 class ImportResult:
     """What came of an import; which fields count depends on `outcome`.
 
-    `imported`: `bundle` (the directory written), `kind`, `description`, `losses`, `licence`, `counts`.
-    `question`: `asks` (`kind` or `choice`), `question` (its text), `options`, `recommended` (an id), `multiple`.
+    `imported`: `bundle` (the directory written), `kind`, `description`, `losses`, `licence`, `counts`,
+    `credentials` (names that want a value before the agent can do all).
+    `question`: `asks` (`kind` or `choice`), `question` (its text), `options`, `recommended` (an id), `multiple`,
+    `unlisted` (more may be named than the options list).
     `refused`: `capability`, `reason`, `evidence`; nothing was written.
     """
 
@@ -169,12 +183,14 @@ class ImportResult:
     losses: tuple[Loss, ...] = ()
     licence: Mapping[str, Any] | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
+    credentials: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     asks: Literal["kind", "choice"] | None = None
     question: str = ""
     options: tuple[Option, ...] = ()
     recommended: str | None = None
     multiple: bool = False
+    unlisted: bool = False
     capability: str = ""
     reason: str = ""
     evidence: tuple[str, ...] = ()
@@ -190,12 +206,14 @@ class ImportResult:
             "losses": [loss.to_json() for loss in self.losses],
             "licence": dict(self.licence) if self.licence is not None else None,
             "counts": dict(self.counts),
+            "credentials": list(self.credentials),
             "notes": list(self.notes),
             "asks": self.asks,
             "question": self.question,
             "options": [option.to_json() for option in self.options],
             "recommended": self.recommended,
             "multiple": self.multiple,
+            "unlisted": self.unlisted,
             "capability": self.capability,
             "reason": self.reason,
             "evidence": list(self.evidence),

@@ -77,7 +77,9 @@ def manifest_text(draft: Draft, name: str) -> str:
     """The `agent.yaml` of a draft."""
     from core import Manifest, dump_manifest
 
-    policy = {"run_sandbox": draft.run_sandbox, "run_skill": draft.run_skill}
+    policy: dict[str, object] = {"run_sandbox": draft.run_sandbox, "run_skill": draft.run_skill}
+    if draft.tool_policy:
+        policy["tools"] = dict(draft.tool_policy)
     return dump_manifest(
         Manifest.model_validate(
             {
@@ -85,7 +87,9 @@ def manifest_text(draft: Draft, name: str) -> str:
                 "name": name,
                 "description": draft.description,
                 "skills": draft.skills,
+                "tools": draft.tools,
                 "corpus": draft.corpus,
+                "credentials": [dict(declared) for declared in draft.credentials],
                 "policy": policy,
             }
         )

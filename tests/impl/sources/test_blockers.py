@@ -109,10 +109,20 @@ def test_an_empty_source_and_one_of_binaries_say_so(write: Write) -> None:
     assert len(binaries.blockers[0].evidence) == 2
 
 
-def test_an_openapi_document_alone_needs_a_model(write: Write, convert: Convert) -> None:
+def test_an_openapi_document_without_operations_is_refused(write: Write, convert: Convert) -> None:
     result = convert(write({"api.yaml": "# An API\nopenapi: 3.1.0\ninfo: {}\n"}))
     assert (result.outcome, result.evidence) == ("refused", ("api.yaml:2: openapi: 3.1.0",))
-    assert "needs a model" in result.reason
+    assert "no operation" in result.reason
+
+
+@pytest.mark.parametrize("more", [{}, {"docs/use.md": "# Use\n\nUse it like this.\n"}])
+def test_an_mcp_server_is_never_made_a_documentation_agent(
+    inputs: Path, write: Write, convert: Convert, more: dict[str, str]
+) -> None:
+    files = {path.name: path.read_text() for path in (inputs / "mcp-server").glob("*.*")}
+    result = convert(write({**files, **more}))
+    assert (result.outcome, result.capability) == ("refused", "an MCP server")
+    assert "--provider" in result.reason
 
 
 def test_code_without_a_word_about_it_needs_a_model(write: Write, convert: Convert) -> None:

@@ -15,6 +15,7 @@ CASES: dict[str, tuple[list[str] | None, dict[str, int]]] = {
     "skills": (["all"], {"skills": 3, "files": 20}),
     "subagents": (["api-designer"], {"subagents": 1}),
     "docs-sqlite-utils": (None, {"pages": 3}),
+    "openapi-petstore": (["read"], {"tools": 8, "credentials": 2}),
 }
 
 
@@ -60,7 +61,20 @@ def test_documentation_without_a_readme_is_drawn_from_its_index(given_inputs: Pa
     assert "`docs/index.rst`" in (tmp_path / "out" / "persona.md").read_text()
 
 
-def test_an_openapi_document_needs_a_model(given_inputs: Path, tmp_path: Path) -> None:
+def test_an_openapi_document_is_asked_about_by_groups_and_operations(given_inputs: Path, tmp_path: Path) -> None:
     result = import_source(given_inputs / "openapi-petstore", name="x", out=tmp_path / "out")
-    assert result.outcome == "refused"
-    assert result.evidence == ("openapi.yaml:1: openapi: 3.0.4",)
+    assert (result.outcome, result.kind, result.recommended, result.multiple) == ("question", "openapi", "read", True)
+    ids = [option.id for option in result.options]
+    assert ids[:5] == ["read", "all-operations", "tag:pet", "tag:store", "tag:user"]
+    assert len(ids) == 24
+
+
+def test_all_operations_become_tools_of_which_those_that_write_ask(given_inputs: Path, tmp_path: Path) -> None:
+    import_source(given_inputs / "openapi-petstore", name="x", choice=["all"], out=tmp_path / "out")
+    manifest = read_manifest(tmp_path / "out")
+    assert len(manifest.tools) == 19
+    assert (manifest.policy.tools["add_pet"], manifest.policy.tools["get_pet_by_id"]) == ("ask", "allow")
+    assert {c.name: (c.header, c.hosts) for c in manifest.credentials} == {
+        "api_key": ("api_key", ("petstore3.swagger.io",)),
+        "petstore_auth": ("Authorization", ("petstore3.swagger.io",)),
+    }
