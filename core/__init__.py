@@ -63,6 +63,7 @@ if TYPE_CHECKING:
         declared_by,
         find_declaration,
         has_values,
+        ref_for,
         set_credential,
         waiting_for,
     )
@@ -156,7 +157,7 @@ _HOMES = {
     "core.effects.broker": "Broker NeedsCredential",
     "core.effects.credentials": (
         "SHORTEST_SECRET Declaration Declared binding_id check_value credential_rows declared declared_by "
-        "find_declaration has_values set_credential waiting_for"
+        "find_declaration has_values ref_for set_credential waiting_for"
     ),
     "core.effects.keyspotting": "Spotted mask screen spot",
     "core.effects.ledger": "Ledger ReplayBook recorded_example",

@@ -21,6 +21,7 @@ from core.bundle.strict_yaml import MAX_BYTES
 from core.bundle.tree import BUNDLE_CAPS, digest_entries, open_directory, read_regular, survey_tree
 from core.calls import APPROVAL_OPTIONS
 from core.driver import Tool, ToolContext, ToolOutput
+from core.effects.credentials import declared_by, has_values
 from core.ports import Host, ValidationRun
 from core.provider import ToolSpec
 from core.stops import Stop, Waiting
@@ -352,8 +353,9 @@ def _request_agent_credentials(world: BuilderWorld) -> Tool:
 
     async def run(args: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         state = world.state()
-        secrets = world.host.secrets
-        has = {n: bool(secrets and state.agent and secrets.has(state.agent, n, "")) for n in args["names"]}
+        agent = state.agent or ""
+        known = has_values(world.host.secrets, agent, declared_by(world.host.store, agent, state.digest))
+        has = {name: known.get(name, False) for name in args["names"]}
         return _out({"credentials": has, "note": "Building, validating and publishing need none of them."})
 
     return Tool(spec, run)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from core.effects.ledger import Ledger, Outcome, ReplayBook, fingerprint, outcome_from
 from core.effects.policy import EffectPolicy
 from core.effects.requests import Allowed, DenialReason, Denied, EffectRequest, EffectResponse, Transport
+from core.ports import SecretsError
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that may be sent again where it is not known whether they were (RFC 9110, 9.2.1)."""
@@ -16,17 +18,19 @@ INLINE_BODY: Final = 64_000
 
 
 class NeedsCredential(Exception):
-    """An allowed effect needs the value of the credential `name`, which has none."""
+    """An allowed effect needs the value of the credential `name`, which has none, or, where `why` says so, one
+    that cannot be read now."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, why: str | None = None) -> None:
         super().__init__(name)
         self.name = name
+        self.why = why
 
 
 class Broker:
     """Answers the effects of one tool call, one at a time, in order.
 
-    `credential(name)` gives a value or None; `emit(kind, data)` stores an event before anything else happens;
+    `credential(name)` gives a value or None, and may raise SecretsError; it is called in a thread. `emit(kind, data)` stores an event before anything else happens;
     `put_blob` and `blob` keep large bodies. With `replay` nothing is ever sent.
     """
 
@@ -85,7 +89,8 @@ class Broker:
         if asked_before and verdict.method not in SAFE_METHODS:
             detail = f"{verdict.method} {verdict.url} may have been sent before a crash; it is not sent again"
             return self._record(index, mark, request, Denied(DenialReason.OUTCOME_UNKNOWN, detail))
-        secrets = self._secrets(verdict)
+        # The keyring may wait for a person, and a passphrase is slow to use on purpose: not on the event loop.
+        secrets = await asyncio.to_thread(self._secrets, verdict) if self._policy.credentials else {}
         if self._transport is None:
             return self._record(index, mark, request, Denied(DenialReason.NETWORK, "no network is configured"))
         if not asked_before:
@@ -94,10 +99,19 @@ class Broker:
 
     def _secrets(self, verdict: Allowed) -> dict[str, str]:
         """Every declared value: the one that is sent, and the others so that an echo of theirs is redacted."""
-        values = {name: self._credential(name) for name in self._policy.credentials}
-        if verdict.credential is not None and values.get(verdict.credential) is None:
+        values: dict[str, str] = {}
+        for name in self._policy.credentials:
+            try:
+                value = self._credential(name)
+            except SecretsError as error:
+                if name == verdict.credential:
+                    raise NeedsCredential(name, f"{error.message} {error.hint}".strip()) from error
+                continue
+            if value is not None:
+                values[name] = value
+        if verdict.credential is not None and verdict.credential not in values:
             raise NeedsCredential(verdict.credential)
-        return {name: value for name, value in values.items() if value is not None}
+        return values
 
     def _facts(self, index: int, mark: str, request: EffectRequest) -> dict[str, Any]:
         return {

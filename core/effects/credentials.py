@@ -145,6 +145,20 @@ def find_declaration(store: Store, agent: str, name: str, ref: str | None = None
     raise SecretsError("not_declared", f"{agent} declares no credential {name!r}. {there}", _declare_hint(agent, names))
 
 
+def ref_for(store: Store, agent: str, declaration: Declaration, digest: str | None) -> str | None:
+    """How a person must name the revision `digest` so that a value is set for its `declaration`; None where the
+    agent's name alone means the same. Raises StoreError."""
+    from core.bundle.revisions import UnknownRef, short
+
+    try:
+        found = find_declaration(store, agent, declaration.name).declaration
+    except (UnknownRef, SecretsError):
+        found = None
+    if digest is None or (found is not None and found.binding_id(agent) == declaration.binding_id(agent)):
+        return None
+    return short(digest)
+
+
 def _declare_hint(agent: str, names: Mapping[str, None]) -> str:
     if names:
         return f"Set one of these: artificer credentials set {agent} {next(iter(names))}"

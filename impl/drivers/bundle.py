@@ -30,6 +30,7 @@ from core import (
     ToolOutput,
     UnknownResource,
     declared,
+    has_values,
     materialise,
     read_manifest,
     run_command,
@@ -201,9 +202,12 @@ class BundleDriver:
 
     async def resolve(self, name: str) -> bool:
         """Whether the declared credential has a value."""
-        if name not in {credential.name for credential in self.manifest.credentials}:
+        found = declared(self.manifest).get(name)
+        if found is None:
             raise UnknownResource(f"No credential {name!r} is declared.")
-        return self._credential(name) is not None
+        if self._host is None or self._info is None:
+            return False
+        return has_values(self._host.secrets, self._info.agent or self.manifest.name, {name: found})[name]
 
 
 def bundle_driver(host: Host, info: SessionInfo) -> BundleDriver:

@@ -27,6 +27,7 @@ from core import (
     Workspace,
     declared,
     read_tool,
+    ref_for,
     waiting_for,
 )
 from impl.tools.process import RUNNER, ToolRun, run_tool
@@ -146,7 +147,9 @@ def policy_of(manifest: Manifest, tool: ToolManifest) -> EffectPolicy:
 def _output(shop: ToolShop, ran: ToolRun, context: ToolContext) -> ToolOutput:
     if ran.needs is not None:
         missing = declared(shop.manifest)[ran.needs]
-        waiting = waiting_for(context.call, shop.agent, (missing,))
+        session = shop.host.store.session(shop.session)
+        ref = ref_for(shop.host.store, shop.agent, missing, session.digest if session else None)
+        waiting = waiting_for(context.call, shop.agent, (missing,), ref=ref, why=ran.message or None)
         return ToolOutput("", ok=False, stop=Stop.NEEDS_CREDENTIALS, waiting=waiting, detail=ran.needs)
     data: dict[str, Any] = {"printed": ran.printed[-4000:]} if ran.printed else {}
     if ran.error is None:

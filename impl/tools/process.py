@@ -26,7 +26,7 @@ RUNNER: Final = "inside.py"
 class ToolRun:
     """How a run ended: `value` of a result, else `error` from a closed set (`tool_error`, `bad_result`,
     `effect_denied`, `tool_timeout`, `tool_crashed`, `protocol`) with `message`; `needs` names a credential
-    that has no value; `printed` is what it wrote to its output."""
+    that has no value, or none that can be read now, as `message` then says; `printed` is what it wrote to its output."""
 
     value: Any = None
     error: str | None = None
@@ -75,7 +75,7 @@ async def run_tool(
             running.cancel()
         await conversation.settled()
     if conversation.needs is not None:
-        return ToolRun(needs=conversation.needs)
+        return ToolRun(needs=conversation.needs.name, message=conversation.needs.why or "")
     if isinstance(result, BaseException):
         raise result
     return conversation.ending(result.output, result.exit_code, timed_out=result.timed_out)
@@ -92,7 +92,7 @@ class _Conversation:
         self._broken: str | None = None
         self._taken = False
         self._ended = asyncio.Event()
-        self.needs: str | None = None
+        self.needs: NeedsCredential | None = None
         self.suspended = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -117,7 +117,7 @@ class _Conversation:
                 try:
                     outcome = await self._broker.ask(_request(frame))
                 except NeedsCredential as missing:
-                    self.needs = missing.name
+                    self.needs = missing
                     self.suspended.set()
                     await _send(writer, {"kind": "suspend"})
                     return False

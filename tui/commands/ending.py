@@ -48,9 +48,9 @@ def next_steps(outcome: Outcome) -> list[str]:
         case Stop.AWAITING_USER | Stop.NEEDS_APPROVAL | Stop.DOOM_LOOP | Stop.BUDGET:
             lines.append(f"\nYour turn ({outcome.stop}). Answer with: artificer answer {session} TEXT")
         case Stop.NEEDS_CREDENTIALS:
-            names = " ".join(waiting.names) if waiting else "NAME"
-            agent = outcome.agent or "AGENT"
-            lines.append(f"\nYour turn. Set it with: artificer credentials set {agent} {names}")
+            how = waiting.detail.get("set") if waiting else None
+            lines.append("\nYour turn. Set it with:")
+            lines += [f"  {words}" for words in how or [f"artificer credentials set {outcome.agent or 'AGENT'} NAME"]]
             lines.append(f"Then go on with: artificer resume {session}")
         case Stop.CANNOT_CONVERT:
             lines += _evidence(record.evidence)
