@@ -1,0 +1,77 @@
+"""Settings: which source wins, and what each refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from impl.settings import Settings, SettingsError, home_directory, load_settings
+
+
+class Sources:
+    """The user's own file and the working directory's, and how they are loaded."""
+
+    def __init__(self, root: Path) -> None:
+        self.user = root / "config.toml"
+        self.here = root / "work"
+        self.here.mkdir()
+
+    def load(self, environ: Mapping[str, str] | None = None) -> Settings:
+        return load_settings(environ or {}, self.here, self.user)
+
+    def write_here(self, text: str) -> None:
+        (self.here / "artificer.toml").write_text(text)
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Sources:
+    return Sources(tmp_path)
+
+
+def test_with_nothing_set_the_defaults_hold(sources: Sources) -> None:
+    assert sources.load() == Settings(provider="offline", model=None, sandbox=None)
+
+
+def test_the_working_directory_wins_over_the_users_own_file(sources: Sources) -> None:
+    sources.user.write_text('provider = "anthropic"\nmodel = "a"\n')
+    sources.write_here('model = "b"\n')
+    assert (sources.load().provider, sources.load().model) == ("anthropic", "b")
+
+
+def test_a_variable_wins_over_both_files_and_counts_as_an_override(sources: Sources) -> None:
+    sources.write_here('model = "b"\nsandbox = "process"\n')
+    loaded = sources.load({"ARTIFICER_MODEL": "c", "ARTIFICER_CONTEXT_WINDOW": "8000"})
+    assert (loaded.model, loaded.sandbox, loaded.context_window) == ("c", "process", 8000)
+    assert (loaded.override("model"), loaded.override("sandbox")) == ("c", None)
+
+
+def test_an_empty_variable_is_none(sources: Sources) -> None:
+    assert sources.load({"ARTIFICER_PROVIDER": ""}).provider == "offline"
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("provider =", "cannot be read"),
+        ('colour = "red"', "unknown setting 'colour'"),
+        ("provider = 3", "takes a text"),
+        ('context_window = "many"', "takes a number"),
+        ('durability = "eternal"', "process or full"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_what_it_takes(sources: Sources, text: str, word: str) -> None:
+    sources.write_here(text)
+    with pytest.raises(SettingsError, match=word):
+        sources.load()
+
+
+def test_a_variable_of_the_wrong_type_is_named(sources: Sources) -> None:
+    with pytest.raises(SettingsError, match="ARTIFICER_CONTEXT_WINDOW"):
+        sources.load({"ARTIFICER_CONTEXT_WINDOW": "many"})
+
+
+def test_the_home_is_where_the_variable_says(tmp_path: Path) -> None:
+    assert home_directory({"ARTIFICER_HOME": str(tmp_path)}) == tmp_path
+    assert home_directory({}).name == "artificer"
