@@ -30,7 +30,8 @@ class NeedsCredential(Exception):
 class Broker:
     """Answers the effects of one tool call, one at a time, in order.
 
-    `credential(name)` gives a value or None, and may raise SecretsError; it is called in a thread. `emit(kind, data)` stores an event before anything else happens;
+    `credential(name)` gives a value or None, and may raise SecretsError; it is called in a thread.
+    `emit(kind, data)` stores an event before anything else happens;
     `put_blob` and `blob` keep large bodies. With `replay` nothing is ever sent.
     """
 

@@ -26,7 +26,8 @@ RUNNER: Final = "inside.py"
 class ToolRun:
     """How a run ended: `value` of a result, else `error` from a closed set (`tool_error`, `bad_result`,
     `effect_denied`, `tool_timeout`, `tool_crashed`, `protocol`) with `message`; `needs` names a credential
-    that has no value, or none that can be read now, as `message` then says; `printed` is what it wrote to its output."""
+    that has no value, or none that can be read now, as `message` then says; `printed` is what it
+    wrote to its output."""
 
     value: Any = None
     error: str | None = None
