@@ -13,6 +13,7 @@ from typing import Any
 from core import Busy, Event, Host, LaunchInput, Outcome, Stop, Supervisor
 from impl.control import deliver, serve
 from tui.commands import output
+from tui.commands.credentials import unlock_for
 from tui.commands.ending import finish
 
 POLL_S = 0.05
@@ -24,6 +25,7 @@ HEARD_S = 2.0
 
 def drive(host: Host, launch: LaunchInput, *, answers: Sequence[str] = (), json: bool, stream: bool = False) -> int:
     """Drive to a stop that no answer is left for; prints events and the result; returns the stop's exit code."""
+    unlock_for(host, launch)
     left = list(answers)
     outcome = asyncio.run(_to_stop(host, launch, left, Printer(json=json, stream=stream)))
     if left:
