@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from impl.sources.git import clone, head_commit
+from impl.sources.licence import is_licence_file
 from impl.sources.refs import parse_reference
 from impl.sources.tree import SourceFile, list_tree, read_bytes, words
 from impl.sources.values import SourceError
@@ -55,10 +56,11 @@ async def fetch_source(
 ) -> Fetched:
     """Bring the source `ref` into the empty or absent directory `dest`.
 
-    A local path is copied as it is (uncommitted changes too); `https://` and `file://` addresses are cloned,
-    newest commit only. Both go through the same filter: `.gitignore` at every level, no symbolic links, no
-    environments or caches, files 0644 or 0755. `progress` gets lines of text on the event loop. Nothing of
-    the source runs. Raises SourceError; `dest` is then left as it was found.
+    A local path is copied as it is (uncommitted changes too), a single file with the licence files beside it, a
+    SKILL.md with its whole directory; `https://` and `file://` addresses are cloned, newest commit only. All
+    go through the same filter: `.gitignore` at every level, no symbolic links, no environments or caches,
+    files 0644 or 0755. `progress` gets lines of text on the event loop. Nothing of the source runs. Raises
+    SourceError; `dest` is then left as it was found.
     """
     caps = caps or Caps()
     reference = parse_reference(ref)
@@ -148,7 +150,7 @@ def _choose(source: Path, caps: Caps, skip: Collection[str]) -> tuple[list[tuple
         one = SourceFile(source.name, info.st_size, bool(info.st_mode & 0o100))
         if one.size > caps.file_bytes:
             raise _too_large(f"{source} has {one.size / 1e6:,.0f} MB")
-        return [(source, one)], []
+        return [(source, one), *_licences_beside(source, caps)], []
     try:
         listing = list_tree(source, skip=skip)
     except FileNotFoundError as error:
@@ -173,6 +175,16 @@ def _choose(source: Path, caps: Caps, skip: Collection[str]) -> tuple[list[tuple
     if not chosen:
         raise _nothing(source)
     return [(source / file.path, file) for file in chosen], notes
+
+
+def _licences_beside(source: Path, caps: Caps) -> list[tuple[Path, SourceFile]]:
+    """The licence files in the directory of a single file: they say what may be done with it."""
+    found = []
+    for path in sorted(source.parent.iterdir()) if os.access(source.parent, os.R_OK) else ():
+        if path != source and is_licence_file(path.name) and path.is_file() and not path.is_symlink():
+            size = path.stat().st_size
+            found += [(path, SourceFile(path.name, size, False))] if size <= caps.file_bytes else []
+    return found
 
 
 def _too_large(what: str) -> SourceError:

@@ -179,7 +179,7 @@ def _recommended(candidates: Sequence[Candidate]) -> tuple[Candidate, str]:
     """The candidate to recommend, and why in words ("" where its format says so)."""
     named = next((candidate for candidate in candidates if candidate.recommended), None)
     if named is not None:
-        return named, "recommended"
+        return named, ""
     fullest = min(candidates, key=lambda candidate: (-candidate.files, candidate.path))
     alike = all(candidate.files == fullest.files for candidate in candidates)
     return fullest, "recommended: the first" if alike else f"recommended: the most complete, {fullest.files} files"

@@ -380,7 +380,7 @@ def _about(source: _Source) -> str:
 
 def _description(sources: Sequence[_Source]) -> str:
     titles = " and ".join(_title(source) for source in sources)
-    about = _about(sources[0]) if len(sources) == 1 else ""
+    about = re.split(r"(?<=[.!?])\s", _about(sources[0]))[0] if len(sources) == 1 else ""
     return shorten(f"Calls {titles}" + (f": {about}" if about else "."), 1000)
 
 

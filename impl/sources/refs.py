@@ -38,7 +38,7 @@ def parse_reference(ref: str) -> Reference:
     scheme, separator, _ = text.partition("://")
     if separator and re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme):
         return _url(text, scheme.lower())
-    path = Path(text).expanduser()
+    path = _whole(Path(text).expanduser())
     scp = _SCP.match(text)
     if not path.exists() and scp:
         host, rest = scp[1], scp[2].strip("/")
@@ -92,9 +92,14 @@ def source_name(ref: str) -> str:
     elif _SCP.match(text) and not Path(text).exists():
         last = text.rstrip("/").rpartition("/")[2].rpartition(":")[2]
     else:
-        resolved = Path(text).expanduser().resolve()
+        resolved = _whole(Path(text).expanduser()).resolve()
         last = resolved.stem if resolved.is_file() else resolved.name
     return slug(last.removesuffix(".git") or last)
+
+
+def _whole(path: Path) -> Path:
+    """The directory of a SKILL.md, since a skill is its whole directory; any other path as it is."""
+    return path.absolute().parent if path.name.lower() == "skill.md" and path.is_file() else path
 
 
 def slug(text: str, fallback: str = "agent") -> str:
@@ -132,5 +137,5 @@ def _normal(ref: str) -> str:
         host, _, path = rest.partition("/")
         host = host.rpartition("@")[2].lower().removesuffix(":443")
         return f"{host}/{path.partition('#')[0].rstrip('/').removesuffix('.git').rstrip('/')}"
-    resolved = str(Path(text).expanduser().resolve()).rstrip("/")
+    resolved = str(_whole(Path(text).expanduser()).resolve()).rstrip("/")
     return resolved.removesuffix("/.git").removesuffix(".git") or "/"

@@ -41,7 +41,7 @@ def survey_tree(tree: SourceTree) -> Survey:
 
 def _contenders(tree: SourceTree, found: Found) -> tuple[tuple[str, ...], str | None, list[str]]:
     """(kinds in question, the recommended one, notes), by where their candidates lie."""
-    documented = bool(found[DOCUMENTATION])
+    documented = bool(found[DOCUMENTATION]) and not _is_one_agent(tree, found)
     others = [kind for kind in FORMATS if kind != DOCUMENTATION and found[kind]]
     usual = [kind for kind in others if any(c.place == "usual" for c in found[kind])]
     helpers = [kind for kind in others if any(c.place == "helper" for c in found[kind])]
@@ -60,6 +60,12 @@ def _contenders(tree: SourceTree, found: Found) -> tuple[tuple[str, ...], str | 
     if documented:
         return (DOCUMENTATION,), DOCUMENTATION, _passed_over(found, others)
     return (), None, []
+
+
+def _is_one_agent(tree: SourceTree, found: Found) -> bool:
+    """Whether the only page there is a subagent's file, as where a person named that file."""
+    pages = page_paths(tree)
+    return len(pages) == 1 and pages == [candidate.path for candidate in found["subagents"]]
 
 
 def _only(kinds: Sequence[str]) -> tuple[tuple[str, ...], str | None, list[str]]:
