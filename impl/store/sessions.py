@@ -117,7 +117,10 @@ class Sessions(Part):
     def events(
         self, session: str, *, after: int = 0, limit: int | None = None, kinds: Iterable[str] | None = None
     ) -> Iterator[Event]:
-        """Events with seq > after, oldest first; bodies decoded lazily. An unknown session has none."""
+        """Events with seq > after, oldest first; bodies decoded lazily. An unknown session has none.
+
+        One that is missing stands in its place as damaged, unless only some `kinds` are asked for.
+        """
         wanted = None if kinds is None else tuple(kinds)
         try:
             base = self._sid(session) << SEQ_BITS
@@ -129,11 +132,12 @@ class Sessions(Part):
         while left is None or left > 0:
             count = size if left is None else min(size, left)
             page = self._page(session, base, after, count, wanted)
-            yield from page
+            whole = page if wanted is not None else _with_missing(session, after, page)
+            yield from whole if left is None else whole[:left]
             if len(page) < count:
                 return
             after = page[-1].seq
-            left = None if left is None else left - len(page)
+            left = None if left is None else left - len(whole)
             size = _PAGE
 
     def tail(self, session: str, count: int) -> list[Event]:
@@ -301,6 +305,17 @@ def _event(session: str, row: Row) -> Event:
         body = repr(body)
     # JSON kept as a BLOB still reads; anything else becomes `{"damaged": …}` when it is looked at.
     return Event(session, number & SEQ_MASK, _text(at), _text(kind) or "damaged", body)
+
+
+def _with_missing(session: str, after: int, page: list[Event]) -> list[Event]:
+    """The page with a damaged event wherever a row is missing. Commits are whole, so no gap is one to be filled yet."""
+    if not page or page[-1].seq - after == len(page):
+        return page
+    found = {event.seq: event for event in page}
+    lost = {"damaged": "this event is missing", "raw": ""}
+    return [
+        found.get(seq) or Event(session, seq, "", "damaged", data=lost) for seq in range(after + 1, page[-1].seq + 1)
+    ]
 
 
 def _text(value: object) -> str:
