@@ -143,8 +143,9 @@ def _read(reader: Any) -> Asked | None:
     while (raw := reader.readline().decode("latin-1").strip()) != "":
         name, _, value = raw.partition(":")
         headers[name.lower()] = value.strip()
-    body = reader.read(int(headers.get("content-length", "0")))
-    return Asked(line[0], line[1], headers, body)
+    size = int(headers.get("content-length", "0"))
+    body = reader.read(size)
+    return Asked(line[0], line[1], headers, body) if len(body) == size else None  # whoever asked died over it
 
 
 def _send(connection: socket.socket, reply: Reply, asked: Asked) -> bool:

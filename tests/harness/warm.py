@@ -143,29 +143,43 @@ class Warm:
 # --- in the warm process -------------------------------------------------------------------------------
 
 
+#: What a run over HTTP in bubblewrap imports.
+_USED = (
+    "anyio._backends._asyncio",
+    "anyio.streams.tls",
+    "core.compaction",
+    "core.doors",
+    "core.drive",
+    "encodings.utf_8_sig",
+    "httpcore",
+    "httpx",
+    "impl.compose",
+    "impl.drivers.bundle",
+    "impl.providers.openai_compatible",
+    "impl.sandboxes.bubblewrap",
+    "jsonschema",
+    "platformdirs.unix",
+    "pydantic.type_adapter",
+    "referencing",
+    "tui.commands.driving",
+    "typer._adapters",
+)
+
+
 def _preload() -> None:
-    """Everything a run over HTTP in bubblewrap imports, and what of it is made once a process; nothing runs."""
-    import asyncio
+    """Import it all, and make what of it is made once a process; nothing runs."""
     import gc
+    import importlib
 
-    import httpcore
+    for name in _USED:
+        importlib.import_module(name)
     import httpx
-    import jsonschema
-    import referencing
 
-    import core.compaction
-    import core.drive
-    import impl.compose
-    import impl.drivers.bundle
-    import impl.providers.openai_compatible
-    import impl.sandboxes.bubblewrap
-    import tui.commands
-    import tui.commands.driving
     from core import ProgressGuard, Step
-    from impl.providers._http import tls
+    from impl.providers import _http, _pricing
 
-    assert all((asyncio, httpcore, httpx, jsonschema, referencing, core, impl, tui))
-    tls(httpx)
+    _http.tls(httpx)
+    _pricing.warm()
     ProgressGuard().observe(Step("tool", tool="t", args={"command": "sleep 1"}, output="0: line 1 failed at 12:00:00"))
     gc.freeze()
 
