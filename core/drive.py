@@ -73,7 +73,9 @@ class Drive:
         return log
 
     def _log(self, info: SessionInfo) -> SessionLog:
-        reducers = (self.standing.apply, self.state.apply, self.watching.apply)
+        reducers = [self.standing.apply, self.watching.apply]
+        if info.kind == "builder":
+            reducers.append(self.state.apply)
         return SessionLog(self.host.store, info, self.launch.bus, self.launch.watch, reducers)
 
     def _create(self, task: str) -> SessionLog:

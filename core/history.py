@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from core.events import Event
@@ -97,7 +99,6 @@ class History:
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.pending: dict[str, ToolCall] = {}
-        self.intents: set[str] = set()
         self.parked: str | None = None
         self.call_ids: set[str] = set()
         self.turns = 0
@@ -108,6 +109,7 @@ class History:
         self._cut = ""
         self._calls: tuple[ToolCall, ...] = ()
         self._results: dict[str, ToolResult] = {}
+        self._started: list[Event] = []  # intents of this turn, decoded where someone asks
         self._held: list[str] = []  # nudges given while calls were open: they follow the results
         self._seqs: list[int] = []  # of each message, the event that completed it
 
@@ -116,8 +118,8 @@ class History:
         match event.kind:
             case "message":
                 self._message(event)
-            case "tool_call":
-                self._intent(event)
+            case "tool_call" if self.pending:
+                self._started.append(event)
             case "tool_result":
                 self._result(event.data, event.seq)
             case "nudge" if self.pending:
@@ -145,6 +147,13 @@ class History:
         if self.messages and (self.messages[-1].role == "user" or self.finish == "pause"):
             return "model"
         return "person"
+
+    @property
+    def intents(self) -> set[str]:
+        """Those of the pending calls whose intent to run is stored."""
+        if any(event.damaged for event in self._started):
+            return set(self.pending)  # it was one of these
+        return {call for event in self._started if (call := str(event.data.get("call"))) in self.pending}
 
     def before(self, seq: int) -> int:
         """How many messages to keep to go back to just before event `seq`, ending on a user's message."""
@@ -183,7 +192,7 @@ class History:
         self._calls = calls
         self.pending = {call.id: call for call in calls}
         self.call_ids.update(self.pending)
-        self.intents.clear()
+        self._started = []
         self.parked = None
 
     def _note_reply(self, text: str, *, cut: bool) -> None:
@@ -193,14 +202,6 @@ class History:
             self.cuts += 1
         else:
             self._cut, self.cuts = "", 0
-
-    def _intent(self, event: Event) -> None:
-        if event.damaged:
-            self.intents.update(self.pending)  # it was one of these
-            return
-        call = str(event.data.get("call"))
-        if call in self.pending:
-            self.intents.add(call)
 
     def _result(self, data: Mapping[str, Any], seq: int) -> None:
         call = str(data.get("call"))
@@ -217,7 +218,7 @@ class History:
         results = tuple(self._results[call.id] for call in self._calls if call.id in self._results)
         self._results = {}
         self._calls = ()
-        self.intents.clear()
+        self._started = []
         if results:
             self._add(Message("user", results), seq)
         for text in self._held:
@@ -244,7 +245,7 @@ class History:
         del self.messages[keep:]
         del self._seqs[keep:]
         self.pending, self._results, self._calls, self._held = {}, {}, (), []
-        self.intents.clear()
+        self._started = []
         self.parked = None
         self.incomplete, self.finish, self.cuts, self._cut = False, None, 0, ""
 
@@ -267,9 +268,24 @@ def _words(text: str) -> Message:
 def project(events: Iterable[Event]) -> History:
     """The history of all the events of a session."""
     history = History()
-    for event in events:
-        history.apply(event)
+    with no_collection():
+        for event in events:
+            history.apply(event)
     return history
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """No garbage collection while a history is read: all of it stays, and looking for garbage in it took half the
+    time."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def repairs(history: History, draft: tuple[str, str, str] | None) -> list[tuple[str, dict[str, Any]]]:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from core.events import Event
-from core.history import History, repairs
+from core.history import History, no_collection, repairs
 from core.ports import SessionInfo, Store
 from core.provider import Usage
 
@@ -96,9 +96,10 @@ class SessionLog:
     def load(self) -> None:
         """Read every event into the history and the reducers, and mend what a crash left. For a session just
         claimed."""
-        for event in self.store.events(self.id):
-            for reduce in self._reducers:
-                reduce(event)
+        with no_collection():
+            for event in self.store.events(self.id):
+                for reduce in self._reducers:
+                    reduce(event)
         draft = self.store.draft(self.id)
         mend = repairs(self.history, draft)
         if mend:

@@ -32,23 +32,24 @@ class Standing:
 
     def apply(self, event: Event) -> None:
         """Take one more event."""
-        if event.kind in _GOES_ON:
-            self.stop = None
-            return
-        data = event.data
         match event.kind:
-            case "stop" if "stop" in data:
-                self.stop = data
-                if data["stop"] == "doom_loop":
-                    self.doom = data
-                seconds = data.get("driven_s")
-                self.driven_s += seconds if isinstance(seconds, int | float) else 0
+            case kind if kind in _GOES_ON:
+                self.stop = None
+            case "stop" if "stop" in event.data:
+                self._stopped(event.data)
             case "started" | "settings":
-                self._settings(data)
+                self._settings(event.data)
             case "approval":
-                self.approvals.append(data)
+                self.approvals.append(event.data)
             case _:
                 pass
+
+    def _stopped(self, data: Mapping[str, Any]) -> None:
+        self.stop = data
+        if data["stop"] == "doom_loop":
+            self.doom = data
+        seconds = data.get("driven_s")
+        self.driven_s += seconds if isinstance(seconds, int | float) else 0
 
     def _settings(self, data: Mapping[str, Any]) -> None:
         if data.get("effort"):

@@ -10,8 +10,9 @@ from core.events import Event
 from core.progress import ProgressGuard, Step, Verdict
 from core.provider import Finish
 
-MOST_REPLAYED: Final = 1_000
-"""Steps since a person last spoke that a loaded session's guard is shown; more would say nothing new."""
+MOST_REPLAYED: Final = 3_000
+"""Events since a person last spoke that a loaded session's guard is shown; more would say nothing new."""
+_KINDS: Final = frozenset({"message", "tool_call", "tool_result", "answer", "compaction", "nudge", "stop"})
 _NO_ANSWER: Final = frozenset({"skipped", "cancelled", "unknown"})
 """Results that we made up: the world did not answer."""
 _WHOLE: Final[frozenset[Finish]] = frozenset({"stop", "tool_calls"})
@@ -26,29 +27,31 @@ class Watching:
     def __init__(self) -> None:
         self._guard = ProgressGuard()
         self._calls: dict[str, Mapping[str, Any]] = {}
-        self._collected: deque[Step | None] | None = deque(maxlen=MOST_REPLAYED)
+        self._collected: deque[Event] | None = deque(maxlen=MOST_REPLAYED)
         self.due: Verdict | None = None
 
     def apply(self, event: Event) -> None:
         """Take one more event."""
-        acted = _acted(event)
-        step = None if acted else step_from(event, self._calls)
+        if event.kind not in _KINDS:
+            return
         if self._collected is None:
-            self._take(step, acted=acted)
-        elif acted or step is not None:
-            if step is not None and step.kind in ("user", "credential"):
-                self._collected.clear()
-            self._collected.append(step)
+            self._take(event)
+            return
+        if event.kind == "message" and event.data.get("role") == "user":
+            self._collected.clear()
+        self._collected.append(event)
 
     def live(self) -> None:
         """Show the guard what was collected; from now on it sees every event as it comes."""
         collected, self._collected = self._collected, None
-        for step in collected or ():
-            self._take(step, acted=step is None)
+        for event in collected or ():
+            self._take(event)
 
-    def _take(self, step: Step | None, *, acted: bool) -> None:
-        if acted:
+    def _take(self, event: Event) -> None:
+        if _acted(event):
             self.due = None
+            return
+        step = step_from(event, self._calls)
         if step is None:
             return
         if step.kind in ("user", "credential"):
