@@ -45,6 +45,8 @@ class Printer:
             return
         if self._json:
             output.line(event.to_json())
+        elif event.kind == "notice":
+            output.say(f"Note: {event.data.get('text')}")
         elif (words := describe(event)) is not None:
             output.progress(words)
 
@@ -226,7 +228,7 @@ def describe(event: Event) -> str | None:
             return f"  validation {'passed' if data.get('passed') else 'failed'} ({data.get('id')})"
         case "published" if not data.get("refused"):
             return f"  published {data.get('agent')} {output.short(data.get('digest'))} to {data.get('channel')}"
-        case "notice" | "nudge":
-            return f"  note: {data.get('text')}"
+        case "nudge":
+            return f"  to the model: {data.get('text')}"
         case _:
             return None
