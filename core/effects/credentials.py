@@ -142,7 +142,9 @@ def find_declaration(store: Store, agent: str, name: str, ref: str | None = None
             return Declared(agent, digest, reads, found[name])
         names.update(dict.fromkeys(found))
     there = f"It declares: {', '.join(names)}." if names else "It declares none."
-    raise SecretsError("not_declared", f"{agent} declares no credential {name!r}. {there}", _declare_hint(agent, names))
+    raise SecretsError(
+        "not_declared", f"The agent {agent} declares no credential {name!r}. {there}", _declare_hint(agent, names)
+    )
 
 
 def ref_for(store: Store, agent: str, declaration: Declaration, digest: str | None) -> str | None:

@@ -83,7 +83,7 @@ def remove_values(agent: AgentName, name: CredentialName, as_json: Json = False)
         removed = _secrets(host).remove(agent, name)
     if not removed:
         hint = "See what is set: artificer credentials list"
-        raise output.Refused("not_found", f"{agent} has no value for {name!r}.", hint)
+        raise output.Refused("not_found", f"There is no value for {name!r} of {agent}.", hint)
     if as_json:
         output.line({"agent": agent, "name": name, "removed": True})
     else:
