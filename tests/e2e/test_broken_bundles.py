@@ -84,7 +84,7 @@ BROKEN: dict[str, tuple[str, Break]] = {
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def clerks_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home in which an agent with a tool and a credential is published."""
     bundle = tmp_path_factory.mktemp("bundle") / "clerk"
     (bundle / "tools" / "count").mkdir(parents=True)
@@ -101,9 +101,9 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def clerk(home: Path, published: Path, tmp_path: Path) -> Path:
+def clerk(home: Path, clerks_home: Path, tmp_path: Path) -> Path:
     """That agent in a home of this test's own, checked out."""
-    shutil.copytree(published, home)
+    shutil.copytree(clerks_home, home)
     expecting(0, "checkout", "clerk", tmp_path / "clerk")
     return tmp_path / "clerk"
 

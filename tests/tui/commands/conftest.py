@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return fresh_home(tmp_path, monkeypatch)
 
 
+@pytest.fixture(scope="session")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home in which an agent was built from documentation and published."""
+    with pytest.MonkeyPatch.context() as patch:
+        home = fresh_home(tmp_path_factory.mktemp("published"), patch)
+        expecting(0, "build", INPUTS / "documentation", "--publish")
+    return home
+
+
 @pytest.fixture
-def docs(home: Path) -> str:
+def docs(home: Path, published: Path) -> str:
     """A published agent that answers from documentation."""
-    expecting(0, "build", INPUTS / "documentation", "--publish", "--provider", "offline")
+    shutil.copytree(published, home)
     return "documentation"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+from core import register_provider
 from tests.harness.commands import artificer, expecting
 from tests.harness.home import INPUTS
+from tests.harness.scripted import Gate, ScriptedProvider
 
 RESULT = {
     "type",
@@ -126,13 +129,23 @@ def test_the_transcript_is_exactly_what_was_printed(home: Path) -> None:
     assert expecting(0, "transcript", first.result["session"]).value == printed
 
 
-def test_drafts_are_printed_only_when_asked_for(docs: str) -> None:
-    quiet = expecting(0, "run", docs, "how is a harbour measured?")
+class Pause(Gate):
+    """A point in a scripted turn that lasts longer than a batch of streamed text."""
+
+    async def wait(self) -> None:
+        await asyncio.sleep(0.2)
+
+
+def test_drafts_are_printed_only_when_asked_for(docs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = ScriptedProvider([["Slowly", Pause(), " said."], ["Slowly", Pause(), " said."]])
+    register_provider("slow", lambda: model)
+    monkeypatch.setattr("impl.providers._instances", {})
+    quiet = expecting(0, "run", docs, "x", "--provider", "slow")
     assert "draft" not in quiet.kinds()
-    ran = expecting(0, "run", docs, "how is a harbour measured?", "--stream")
+    ran = expecting(0, "run", docs, "x", "--provider", "slow", "--stream")
     drafts = [e for e in ran.events if e["kind"] == "draft"]
     assert drafts
-    assert all(re.fullmatch(MOMENT, e["at"]) and e["data"]["text"] for e in drafts)
+    assert all(re.fullmatch(MOMENT, e["at"]) and "Slowly".startswith(e["data"]["text"][:6]) for e in drafts)
     stored = expecting(0, "transcript", ran.result["session"]).value
     assert stored == [e for e in ran.events if e["kind"] != "draft"]
 
