@@ -84,7 +84,10 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One request. `messages` is the live history: read it, do not keep or change it."""
+    """One request. `messages` is the live history: read it, do not keep or change it.
+
+    `tool_choice` names the one of `tools` that the model must call; some servers do not heed it.
+    """
 
     session: str
     system: str
@@ -93,6 +96,7 @@ class ModelRequest:
     model: str | None = None
     effort: str | None = None
     max_output_tokens: int | None = None
+    tool_choice: str | None = None
 
 
 # --- what a model answers ------------------------------------------------------------------------------

@@ -56,6 +56,8 @@ def body(request: ModelRequest, model: str, max_tokens: int) -> Api:
         out["tools"] = tools
         left -= 1
     _mark(messages, left)
+    if request.tool_choice:
+        out["tool_choice"] = {"type": "tool", "name": request.tool_choice}
     if request.effort:
         out["output_config"] = {"effort": request.effort}
     return out

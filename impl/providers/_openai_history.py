@@ -37,7 +37,7 @@ def to_api(messages: Sequence[Message], model: str, profile: Profile, system: st
 
 
 def body(request: ModelRequest, model: str, profile: Profile) -> Api:
-    """A whole request. At most one output limit is sent, and no `tool_choice`: some servers ignore it."""
+    """A whole request. At most one output limit is sent, and `tool_choice` only where a tool is named."""
     out: Api = {
         "model": model,
         "messages": to_api(request.messages, model, profile, request.system),
@@ -47,6 +47,8 @@ def body(request: ModelRequest, model: str, profile: Profile) -> Api:
         out["stream_options"] = {"include_usage": True}
     if request.tools:
         out["tools"] = [_tool(tool) for tool in request.tools]
+    if request.tool_choice:
+        out["tool_choice"] = {"type": "function", "function": {"name": request.tool_choice}}
     if request.max_output_tokens:
         out[profile.limit] = request.max_output_tokens
     if request.effort:

@@ -233,6 +233,15 @@ def test_no_output_limit_is_sent_unless_asked_for() -> None:
 # --- both ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("chosen", [None, "look"])
+def test_a_tool_that_must_be_called_is_named_in_the_request_and_only_then(chosen: str | None) -> None:
+    request = asking("x", tools=[TOOL], tool_choice=chosen)
+    chat = openai_history.body(request, "m", profile_for("", "generic")).get("tool_choice")
+    claude = anthropic_history.body(request, "claude-haiku-5-5", 100).get("tool_choice")
+    assert chat == (chosen and {"type": "function", "function": {"name": "look"}})
+    assert claude == (chosen and {"type": "tool", "name": "look"})
+
+
 @pytest.mark.parametrize("to_api", [claude, chat])
 def test_lone_surrogates_do_not_stop_a_request(to_api: Any) -> None:
     bad = "\ud800x"
