@@ -7,13 +7,17 @@ import sys
 
 def main() -> None:
     """Entry point of the console script; exits with the command's code."""
-    if len(sys.argv) == 1:
-        from tui.app import run_app
+    try:
+        if len(sys.argv) == 1:
+            from tui.app import run_app
 
-        sys.exit(run_app(None))
-    from tui.commands import run
+            sys.exit(run_app(None))
+        from tui.commands import run
 
-    sys.exit(run(sys.argv[1:]))
+        sys.exit(run(sys.argv[1:]))
+    except KeyboardInterrupt:
+        # While it was still loading: nothing had begun.
+        sys.exit(130)
 
 
 if __name__ == "__main__":

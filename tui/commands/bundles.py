@@ -17,7 +17,7 @@ from tui.commands.hosting import build_host
 from tui.commands.sessions import Json, SandboxName
 
 if TYPE_CHECKING:
-    from core import ChannelEntry, Host, Revision, ValidationRun
+    from core import ChannelEntry, Host, Revision, Store, ValidationRun
 
 AgentRef = Annotated[str, typer.Argument(metavar="AGENT[@DIGEST|@CHANNEL]")]
 AgentName = Annotated[str, typer.Argument(metavar="AGENT")]
@@ -33,15 +33,27 @@ def add_to(app: typer.Typer) -> None:
 
 
 def agents(as_json: Json = False) -> int:
-    """List agents: what is live, what is newest."""
+    """List agents: what is live, what is newest, who may use it."""
     store = build_host().store
-    rows = [{"name": n, "live": store.channels(n).get("live"), "latest": store.latest(n)} for n in store.agents()]
-    output.rows(
-        rows,
-        as_json=as_json,
-        table=lambda r: f"{r['name']:<32} live {output.short(r['live']) or '-':<14} latest {output.short(r['latest'])}",
-    )
+    rows = [_agent_row(store, name) for name in store.agents()]
+    output.rows(rows, as_json=as_json, table=_agent_line)
     return 0
+
+
+def _agent_row(store: Store, name: str) -> dict[str, Any]:
+    latest = store.latest(name)
+    try:
+        revision = store.revision(name, latest) if latest else None
+    except core.StoreError:
+        revision = None  # a damaged record hides nothing but its own licence
+    licence = dict(revision.licence) if revision and revision.licence else None
+    return {"name": name, "live": store.channels(name).get("live"), "latest": latest, "licence": licence}
+
+
+def _agent_line(row: Any) -> str:
+    live, latest = output.short(row["live"]) or "-", output.short(row["latest"])
+    private = "" if (row["licence"] or {}).get("status", "found") == "found" else "  private use only"
+    return f"{row['name']:<32} live {live:<14} latest {latest}{private}"
 
 
 def revisions(agent: AgentName, as_json: Json = False) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.commands import artificer, expecting
+from tests.harness.home import INPUTS
 
 NONE = "sha256:" + "0" * 64
 
@@ -224,3 +225,9 @@ def test_an_unsafe_sandbox_passes_no_bundle_with_tools_unless_that_is_said(docs:
     allowed = expecting(0, "validate", docs, "--sandbox", "process", "--allow-unsafe").value
     assert allowed["environment"]["allow_unsafe"] is True
     assert expecting(0, "validate", docs).value["environment"]["sandbox"] != "process"
+
+
+def test_an_agent_without_a_licence_is_listed_as_private(home: Path) -> None:
+    expecting(0, "build", INPUTS / "no-licence")
+    assert expecting(0, "agents").value[0]["licence"]["status"] == "missing"
+    assert "private use only" in artificer("agents", json=False).out
