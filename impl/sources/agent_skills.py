@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
 from impl.sources.blockers import code_blockers
-from impl.sources.frontmatter import FrontMatter, dump_front_matter
+from impl.sources.frontmatter import FrontMatter, dump_front_matter, split_front_matter
 from impl.sources.grants import Grants, map_tools, parse_tools
 from impl.sources.refs import distinct, slug
 from impl.sources.tree import NOT_OWN, SourceTree, decode
@@ -190,6 +191,29 @@ def _mended(tree: SourceTree, path: str, candidate: Candidate, losses: list[Loss
     losses += [Loss(path, change, _DEVIATES) for change in changes]
     same = all(change.startswith("its directory") or change.startswith("skill.md") for change in changes)
     return None if same else dump_front_matter(data, matter.body)
+
+
+def mend_skill(text: str, name: str) -> tuple[str, tuple[str, ...]]:
+    """The text of the SKILL.md in `skills/NAME` as the format wants it, and what was changed in it, in words.
+
+    Keys the format has not go under metadata. A text that keeps to the format comes back as it is.
+    """
+    matter = split_front_matter(text)
+    changes = list(matter.problems)
+    if not matter.present and not changes:
+        changes.append("it has no front matter; one was written")
+    data = {key: value for key, value in matter.data.items() if key in _KEYS}
+    others = {key: value for key, value in matter.data.items() if key not in _KEYS}
+    if others:
+        changes += [f"its key {key!r} went under metadata" for key in others]
+        kept = data.get("metadata")
+        texts = {
+            key: value if isinstance(value, str) else json.dumps(value, default=str) for key, value in others.items()
+        }
+        data["metadata"] = {**(kept if isinstance(kept, dict) else {}), **texts}
+    candidate = Candidate("agent_skills", name, f"skills/{name}", _description(matter, name))
+    data = _mended_data(replace(matter, data=data), candidate, changes)
+    return (dump_front_matter(data, matter.body), tuple(changes)) if changes else (text, ())
 
 
 def _mended_data(matter: FrontMatter, candidate: Candidate, changes: list[str]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from core import ToolSpec
-from impl.providers.offline import said
+from impl.providers.offline import repair, said
 from impl.providers.offline.record import Call, Item, Move, Replied, Reply, Said, Used, rows, spent, texts
 from impl.providers.offline.wishes import (
     choice_in,
@@ -15,6 +15,7 @@ from impl.providers.offline.wishes import (
     sources,
     wants_again,
     wants_publish,
+    wants_repair,
     wants_validation,
 )
 
@@ -23,11 +24,16 @@ _FINAL_ERRORS: Final = frozenset({"empty", "binaries_only", "blobs_missing", "re
 _MAX_OPTIONS: Final = 100
 _SAME_QUESTION: Final = 3
 _BUNDLE: Final = "agent"
+_REPAIRS: Final = 3
 
 
 def decide(items: Sequence[Item], system: str, tools: Sequence[ToolSpec]) -> Move:
     """The next move of a Builder session whose history is `items`."""
     return _Build(items, system, frozenset(tool.name for tool in tools)).move()
+
+
+def _imported(item: Item) -> bool:
+    return isinstance(item, Used) and item.tool == "import_source" and item.data.get("outcome") == "imported"
 
 
 class _Build:
@@ -82,8 +88,8 @@ class _Build:
         return Reply(said.ask_source())
 
     def _about_agent(self) -> Move:
-        """Words about an agent that is there: publish, check, rename; else they need a model."""
-        if wants_publish(self.words) or wants_validation(self.words):
+        """Words about an agent that is there: publish, check, mend, rename; else they need a model."""
+        if wants_publish(self.words) or wants_validation(self.words) or wants_repair(self.words):
             return self._call("validate_agent", {})
         name = name_wanted(self.words)
         if name and name != self.agent and self._last("save_agent"):
@@ -115,6 +121,8 @@ class _Build:
                 return self._validated(used)
             case "publish_agent":
                 return self._published(used)
+            case "run_sandbox" if self._broken() is not None:
+                return self._repair()
             case "cannot_convert":
                 return Reply(said.still_refused(str(used.args.get("reason", ""))))
             case _:
@@ -186,6 +194,7 @@ class _Build:
             for i in self.turn
             if isinstance(i, Used) and i.tool == "import_source" and i.data.get("options") == used.data.get("options")
         ]
+        unlisted = used.data.get("unlisted") is True
         if len(asked) >= _SAME_QUESTION or "ask_user" not in self.tools:
             return Reply(said.question(question, options))
         multiple = bool(used.data.get("multiple"))
@@ -193,9 +202,18 @@ class _Build:
             for text in reversed([i.text for i in self.turn if isinstance(i, Said)]):
                 if chosen := choice_in(text, options, multiple=multiple):
                     return self._import_choice(used, chosen, say=f"You said which: {', '.join(chosen)}.")
-        return self._ask(question, options, used.data.get("recommended"), multiple)
+        return self._ask(question, options, used.data.get("recommended"), multiple, unlisted=unlisted)
 
-    def _ask(self, message: str, options: list[Mapping[str, Any]], recommended: Any, multiple: bool) -> Move:
+    def _ask(
+        self,
+        message: str,
+        options: list[Mapping[str, Any]],
+        recommended: Any,
+        multiple: bool,
+        *,
+        unlisted: bool = False,
+    ) -> Move:
+        """Ask with at most `_MAX_OPTIONS`; words are an answer too where there are more, or `unlisted` ones."""
         every = [o for o in options if str(o.get("id") or "")]
         named = [{"id": str(o["id"]), "label": str(o.get("label") or o["id"])} for o in every[:_MAX_OPTIONS]]
         cut = len(every) > len(named)
@@ -205,7 +223,7 @@ class _Build:
             "options": named,
             "recommended": recommended if isinstance(recommended, str) else None,
             "multiple": multiple,
-            "free_text": cut or not named,
+            "free_text": cut or unlisted or not named,
         }
         return self._call("ask_user", args)
 
@@ -268,10 +286,83 @@ class _Build:
 
     def _validated(self, used: Used) -> Move:
         if not used.ok or not used.data.get("passed"):
-            return Reply(said.not_valid(self.agent, used))
+            return self._repair() if self._broken() is not None else Reply(said.not_valid(self.agent, used))
         if self._publishing():
             return self._call("publish_agent", {})
         return Reply(self._summary())
+
+    # --- repairing -------------------------------------------------------------------------------------
+
+    def _broken(self) -> Used | None:
+        """The latest validation, where it failed with problems that may be mended now: the person asked for it, or
+        what was built of a source in this turn fails."""
+        last = self._last("validate_agent")
+        if last is None or last not in self.since_words or not rows(last.data.get("problems")):
+            return None
+        asked = wants_repair(self.words) or any(_imported(item) for item in self.turn)
+        return last if asked and not last.data.get("passed") else None
+
+    def _repair(self) -> Move:
+        """The next step of mending: read what is concerned, write it mended, save; once for the same problems."""
+        broken = self._broken()
+        assert broken is not None
+        problems = rows(broken.data.get("problems"))
+        wanted = repair.needed(problems)
+        earlier = [
+            i for i in self.since_words if isinstance(i, Used) and i.tool == "validate_agent" and i is not broken
+        ]
+        tried = any(rows(i.data.get("problems")) == problems for i in earlier) or len(earlier) >= _REPAIRS
+        if not wanted or tried or "run_sandbox" not in self.tools:
+            return Reply(said.not_valid(self.agent, broken, mended=self._mended(), tried=tried and bool(wanted)))
+        for path, read in self._reads(broken).items():
+            if read is None:
+                command = {"command": repair.read_command(path, _BUNDLE)}
+                return self._call("run_sandbox", command, say=f"I look at {path}, where rules may mend something.")
+        mended = self._mend(broken)
+        written = self._written(broken, mended)
+        if mended.files and written is None:
+            command = {"command": repair.write_command(mended, _BUNDLE)}
+            return self._call("run_sandbox", command, say="I mend: " + "; ".join(mended.done) + ".")
+        if written is None or not written.ok:
+            return Reply(said.not_valid(self.agent, broken, mended=self._mended(), tried=True))
+        return self._call("save_agent", {"path": _BUNDLE})
+
+    def _reads(self, broken: Used) -> dict[str, Used | None]:
+        """The commands that showed the files to mend after this validation; None for one that is yet to come."""
+        paths = repair.needed(rows(broken.data.get("problems")))
+        return {path: self._ran_since(broken, repair.read_command(path, _BUNDLE)) for path in paths}
+
+    def _mend(self, broken: Used) -> repair.Mended:
+        """What can be mended of what was read after this validation."""
+        shown = {
+            path: repair.text_of(r.output, path) for path, r in self._reads(broken).items() if r is not None and r.ok
+        }
+        texts = {path: text for path, text in shown.items() if text is not None}
+        return repair.mend(rows(broken.data.get("problems")), texts, self.agent)
+
+    def _written(self, broken: Used, mended: repair.Mended) -> Used | None:
+        return self._ran_since(broken, repair.write_command(mended, _BUNDLE)) if mended.files else None
+
+    def _ran_since(self, start: Used, command: str) -> Used | None:
+        """The last run of exactly this command after `start`."""
+        for item in reversed(self.since_words):
+            if item is start:
+                return None
+            if isinstance(item, Used) and item.tool == "run_sandbox" and item.args.get("command") == command:
+                return item
+        return None
+
+    def _mended(self) -> list[str]:
+        """What was mended since the person spoke, in words."""
+        done: list[str] = []
+        for item in self.since_words:
+            if isinstance(item, Used) and item.tool == "validate_agent" and not item.data.get("passed"):
+                mended = self._mend(item)
+                written = self._written(item, mended)
+                done += mended.done if written is not None and written.ok else ()
+        return list(dict.fromkeys(done))
+
+    # --- publishing ------------------------------------------------------------------------------------
 
     def _publishing(self) -> bool:
         """Whether the person wants it published: by flag, or the last of their words that speak of it."""
@@ -302,13 +393,18 @@ class _Build:
         in_turn = [i for i in self.turn if isinstance(i, Used)]
         imported = next((i for i in reversed(in_turn) if i.data.get("outcome") == "imported"), None)
         validated = self._last("validate_agent")
-        return said.built(self.agent, imported, validated, published)
+        return said.built(self.agent, imported, validated, published, self._mended())
 
     def _call(self, tool: str, args: Mapping[str, Any], say: str = "") -> Move:
-        """Call a tool that is offered, unless exactly this has failed since the person last spoke."""
+        """Call a tool that is offered, unless exactly this has failed since the person last spoke; what is about the
+        current revision may be called again once there is another."""
         given = {key: value for key, value in args.items() if value is not None}
         if tool not in self.tools:
             return Reply(said.not_offered(tool))
-        if spent(self.since_words, tool, given):
+        items = self.since_words
+        if tool in ("validate_agent", "publish_agent"):
+            saves = [n for n, i in enumerate(items, 1) if isinstance(i, Used) and i.tool == "save_agent" and i.ok]
+            items = items[saves[-1] if saves else 0 :]
+        if spent(items, tool, given):
             return Reply(said.stuck(tool))
         return Call(tool, given, say)

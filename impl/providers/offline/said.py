@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from impl.providers.offline import repair
 from impl.providers.offline.record import Used, brief, clip, rows, texts
 
 WITH_MODEL = "`--provider anthropic` with `ANTHROPIC_API_KEY` set"
@@ -58,7 +59,7 @@ def needs_model_to_edit(agent: str) -> str:
     return (
         f"Changing {agent} in words needs a model, and I am offline rules. Choose one, {WITH_MODEL}, or edit it "
         f"yourself: `artificer checkout {agent} DIR`, then `artificer save DIR`.\n\n"
-        "I can import another source, validate, or publish: say which."
+        "I can import another source, validate, repair what rules can, or publish: say which."
     )
 
 
@@ -74,21 +75,26 @@ def not_saved(used: Used) -> str:
     return "\n".join(lines)
 
 
-def not_valid(agent: str, used: Used) -> str:
-    """The gate found problems."""
+def not_valid(agent: str, used: Used, *, mended: Sequence[str] = (), tried: bool = False) -> str:
+    """The gate found problems. `mended` was mended before, `tried` says that no rule helps with what is left."""
     found = _problems(used)
     if not found:
         reason = clip(str(used.error.get("message") or used.output), 1_000)
         return f"Validation of {agent or 'the agent'} did not finish: {reason}\n\nSay “validate” to try again."
-    return "\n".join(
-        [
-            f"{agent or 'The agent'} is saved{_at(used)}, but validation found {_count(len(found), 'problem')}:",
-            *found,
-            "",
-            "Offline rules repair nothing by guessing. Edit it yourself (`artificer checkout "
-            f"{agent or 'AGENT'} DIR`, then `artificer save DIR`), or choose a model: {WITH_MODEL}.",
-        ]
+    lines = ["Mended by rule:", *(f"- {change}" for change in mended), ""] if mended else []
+    lines += [
+        f"{agent or 'The agent'} is saved{_at(used)}, but validation found {_count(len(found), 'problem')}:",
+        *found,
+        "",
+    ]
+    if not tried and not mended and repair.needed(rows(used.data.get("problems"))):
+        lines.append("Some of this can be mended by rule: say “repair”.")
+    lines.append(
+        "Offline rules repair nothing by guessing. Edit it yourself (`artificer checkout "
+        f"{agent or 'AGENT'} DIR`, then `artificer save DIR`), or choose a model: {WITH_MODEL}. "
+        "Which shall it be?"
     )
+    return "\n".join(lines)
 
 
 def not_published(agent: str, used: Used) -> str:
@@ -100,10 +106,16 @@ def not_published(agent: str, used: Used) -> str:
     return "\n".join(lines)
 
 
-def built(agent: str, imported: Used | None, validated: Used | None, published: Used | None) -> str:
-    """What was made, what it lacks, where it stands, what to do next."""
+def built(
+    agent: str,
+    imported: Used | None,
+    validated: Used | None,
+    published: Used | None,
+    mended: Sequence[str] = (),
+) -> str:
+    """What was made, what it lacks, what was mended, where it stands, what to do next."""
     name = agent or "the agent"
-    lines: list[str] = []
+    lines: list[str] = ["Mended by rule:", *(f"- {change}" for change in mended), ""] if mended else []
     if imported is not None:
         lines += _made(name, imported)
     lines.append(_state(name, validated, published))
@@ -129,7 +141,10 @@ def _made(name: str, imported: Used) -> list[str]:
     lines.append(_licence(data.get("licence")))
     lines += [_sentence(brief(note, 300)) for note in texts(data.get("notes"))[:5]]
     if credentials := texts(data.get("credentials")):
-        lines.append(f"Credentials it needs before those tools run: {', '.join(credentials[:20])}.")
+        lines.append(
+            f"Credentials it needs before those tools run: {', '.join(credentials[:20])} "
+            f"(`artificer credentials set {name} {credentials[0]}`)."
+        )
     if lost := [_loss(row) for row in _list(data.get("loss") or data.get("losses"))]:
         lines += ["Not carried over:", *(f"- {brief(row, 300)}" for row in lost[:20])]
         if len(lost) > 20:

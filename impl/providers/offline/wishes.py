@@ -94,6 +94,23 @@ _AGAIN: Final = re.compile(r"\b(again|retry|once more|re-?import|re-?build)\b", 
 _CHECK: Final = re.compile(r"^\W*(?:please\s+)?(?:validate|check)\b.{0,40}$", re.IGNORECASE)
 
 
+_BEFORE_REPAIR: Final = re.compile(
+    r"(?:\W|\b(?:please|now|then|try|to|can|could|you|validate|check|and|it)\b)*", re.IGNORECASE
+)
+_REPAIR: Final = re.compile(
+    r"(?:repair|fix|mend)(?:\s+(?:it|this|that|them|everything|all|what\b.*|problems?|errors?"
+    r"|(?:the|its|that|this|all|every)\s+(?:agent|bundle|problems?|errors?|rest|skills?|manifest|revision))\b.{0,60})?\W*",
+    re.IGNORECASE,
+)
+
+
+def wants_repair(text: str) -> bool:
+    """Whether the words ask to mend what a check found, and not for a change that somebody has to think of."""
+    own = without_sources(text).strip()
+    before = _BEFORE_REPAIR.match(own)
+    return len(own) < 120 and _REPAIR.fullmatch(own[before.end() if before else 0 :]) is not None
+
+
 def wants_again(text: str) -> bool:
     """Whether the words ask for the last source once more."""
     return len(text) < 80 and bool(_AGAIN.search(text))
