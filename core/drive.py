@@ -11,6 +11,9 @@ from typing import Any, Final
 from core.bridge import Assembled, assemble
 from core.builder.state import BuildState
 from core.calls import APPROVAL_OPTIONS, UNSAFE_TOOL, Calls, Grants, Parked, grants_from
+from core.cli_drive import CliInput, drive_cli, native_tools_allowed
+from core.cli_memory import CliMemory
+from core.cli_provider import CliProvider
 from core.driver import Closes, Driver, Limits, Prepares
 from core.history import NEVER_RAN
 from core.intake import GOING_ON, Intake
@@ -42,6 +45,7 @@ class Drive:
         self.state = BuildState()
         self.standing = Standing()
         self.watching = Watching()
+        self.memory = CliMemory()
         self.grants = Grants({}, set(), set(), self._always)
         self.workspace: Workspace | None = None
         self.sandbox: Sandbox | None = None
@@ -151,9 +155,6 @@ class Drive:
             if self.log.info.stop is not None:  # it runs again, also where nothing was said
                 self.log.append(**GOING_ON)
         provider = self._provider()
-        if not isinstance(provider, ModelProvider):
-            message = f"{provider.name} drives itself, and sessions driven so are not part of this version."
-            return StopRecord(Stop.PROVIDER_ERROR, "capability", None, None, {"message": message, "text": message})
         try:
             self.sandbox, why = await self.host.sandboxes.choose(self._sandbox_name())
         except SandboxUnavailable as error:
@@ -164,7 +165,12 @@ class Drive:
         if isinstance(self.driver, Prepares):
             await self.driver.prepare(self.log.emit, self.host.workspace_path(self.log.id))
         agent = await assemble(self.driver, builder=self.log.info.kind == "builder")
-        return await self._loop(self._loop_input(agent, provider))
+        if isinstance(provider, CliProvider):
+            return await drive_cli(self.log, self._cli_input(agent, provider))
+        if isinstance(provider, ModelProvider) and self.launch.fork is None:
+            return await self._loop(self._loop_input(agent, provider))
+        message = f"{provider.name} can neither fork a session nor drive one."
+        return StopRecord(Stop.PROVIDER_ERROR, "capability", None, None, {"message": message, "text": message})
 
     async def _loop(self, given: LoopInput) -> StopRecord:
         """The loop to its stop; where the person had spoken meanwhile, on with what they said."""
@@ -175,21 +181,38 @@ class Drive:
             Intake(self.log, self.standing, given.limits).say(*given.inbox)
             given.inbox.clear()
 
+    def _calls(self, agent: Assembled) -> Calls:
+        self.grants = grants_from(self.standing.approvals, self._always)
+        digest = WorkspaceDigest(self.host.workspace_path(self.log.id))
+        unsafe = self.sandbox is not None and self.sandbox.unsafe
+        given = (self.log, agent.tools, agent.persona.policy, self.grants, self._open_workspace, digest.take)
+        return Calls(*given, unsafe=unsafe)
+
+    def _cli_input(self, agent: Assembled, provider: CliProvider) -> CliInput:
+        info, persona, calls = self.log.info, agent.persona, self._calls(agent)
+        return CliInput(
+            host=self.host,
+            provider=provider,
+            memory=self.memory,
+            calls=calls,
+            tools=agent.specs,
+            system=agent.system,
+            model=info.model or persona.model,
+            effort=self.launch.effort or self.standing.effort,
+            limits=self.standing.limits(persona.limits),
+            on_reply=self._on_reply,
+            watching=self.watching,
+            allowed=native_tools_allowed(self.grants),
+            fork=self.launch.fork,
+            inbox=self.launch.mailbox.inbox,
+            spent_s=self.standing.driven_s,
+            started=self.began,
+        )
+
     def _loop_input(self, agent: Assembled, provider: ModelProvider) -> LoopInput:
         from core.compaction import compactor
 
-        info, persona = self.log.info, agent.persona
-        self.grants = grants_from(self.standing.approvals, self._always)
-        digest = WorkspaceDigest(self.host.workspace_path(info.id))
-        calls = Calls(
-            self.log,
-            agent.tools,
-            persona.policy,
-            self.grants,
-            self._open_workspace,
-            digest.take,
-            unsafe=self.sandbox is not None and self.sandbox.unsafe,
-        )
+        info, persona, calls = self.log.info, agent.persona, self._calls(agent)
         model = info.model or persona.model or provider.default_model()
         return LoopInput(
             system=agent.system,
@@ -256,7 +279,7 @@ class Drive:
             if self.sandbox is None:
                 raise SandboxUnavailable("No sandbox was chosen for this session.")
             self._allow_unsafe(self.sandbox, call)
-            self.workspace = await self.sandbox.open(self.host.workspace_path(self.log.id))
+            self.workspace = await self.sandbox.open(self.host.workspace_path(self.log.id), network=True)
         return self.workspace
 
     def _allow_unsafe(self, sandbox: Sandbox, call: str) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from core.events import Event
 
 if TYPE_CHECKING:
+    from core.cli_tools import ToolDoor
     from core.driver import Driver
     from core.effects.requests import Transport
     from core.provider import Provider
@@ -68,8 +69,10 @@ class Sandbox(Protocol):
     async def probe(self) -> str | None:
         """None where it works here, else the reason in words. Bounded to 500 ms, cached."""
 
-    async def open(self, path: Path) -> Workspace:
-        """A workspace on the host directory `path`, made where absent. Raises SandboxUnavailable."""
+    async def open(self, path: Path, *, network: bool = False) -> Workspace:
+        """A workspace on the host directory `path`, made where absent: with no network, or with the filtered one
+        (public addresses and what the settings allow) where `network` and it can be had. Raises SandboxUnavailable.
+        """
 
 
 class Sandboxes(Protocol):
@@ -374,7 +377,9 @@ class Secrets(Protocol):
 class Host:
     """One of each port, plus the clock and ids: what the composition root hands to the domain.
 
-    `checks(host, sandbox)` are the checks of the gate that run parts of a bundle in that sandbox.
+    `checks(host, sandbox)` are the checks of the gate that run parts of a bundle in that sandbox. `doors` are the
+    tools of sessions whose provider drives itself, by session; `offer` makes them reachable for other processes and
+    gives the command, and its environment, that brings a session's to an MCP client.
     """
 
     home: Path
@@ -388,6 +393,8 @@ class Host:
     secrets: Secrets | None = None
     transport: Transport | None = None
     checks: Callable[[Host, str | None], Sequence[Callable[[Path], Any]]] = lambda host, sandbox: ()
+    doors: dict[str, ToolDoor] = field(default_factory=dict)
+    offer: Callable[[Host, str], Awaitable[tuple[Sequence[str], Mapping[str, str]]]] | None = None
 
     def workspace_path(self, session: str) -> Path:
         """The host directory of a session's `/work`."""

@@ -1,4 +1,5 @@
-"""The bubblewrap sandbox: Linux namespaces around one kept process; no network, no host files, no root."""
+"""The bubblewrap sandbox: Linux namespaces around one kept process; no host files, no root, and no network but the
+filtered one a workspace asks for (`impl.sandboxes.pasta`)."""
 
 from __future__ import annotations
 
@@ -8,11 +9,16 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core import SandboxUnavailable, Workspace
-from impl.sandboxes.kept import Launched, open_workspace, spawn
+from impl.sandboxes import pasta
+from impl.sandboxes.kept import Launched, Notice, spawn
+from impl.sandboxes.network import changed_since, resolv_conf
+from impl.sandboxes.options import CA_INSIDE, Options, ca_environment
+from impl.sandboxes.pasta import Pasta
+from impl.sandboxes.workspace import open_workspace
 
 PROBE_S = 0.5
 UID = 1000
@@ -69,16 +75,27 @@ class Layout:
     inside: str
 
 
-def argv(layout: Layout, work: str, channel: int, files: Mapping[str, int]) -> list[str]:
+def argv(
+    layout: Layout,
+    work: str,
+    channel: int,
+    files: Mapping[str, int],
+    *,
+    share_net: bool = False,
+    shown: Mapping[str, str] | None = None,
+) -> list[str]:
     """The command line of a sandbox on the host directory `work`; pure.
 
     `channel` is the inherited descriptor the process inside talks over, `files` maps a path inside to an inherited
-    descriptor with its content. /proc, /dev and the root are read-only: where root runs Artificer, the sandbox's
+    descriptor with its content, `shown` one to a host file. `share_net` keeps the network namespace it is started
+    in, which must be a filtered one. /proc, /dev and the root are read-only: where root runs Artificer, the sandbox's
     user is the host's uid 0 without capabilities, to whom a writable /proc/sys would belong.
     """
     line = [layout.bwrap, "--unshare-user", "--unshare-all"]
     if "--disable-userns" in layout.options:
         line += ["--disable-userns"]
+    if share_net:
+        line += ["--share-net"]
     line += ["--uid", str(UID), "--gid", str(UID), "--hostname", "sandbox"]
     line += ["--as-pid-1", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
     for path in layout.mounts:
@@ -89,6 +106,8 @@ def argv(layout: Layout, work: str, channel: int, files: Mapping[str, int]) -> l
         line += ["--ro-bind", path, path]
     for path, fd in files.items():
         line += ["--file", str(fd), path]
+    for path, source in (shown or {}).items():
+        line += ["--ro-bind", source, path]
     line += ["--ro-bind", layout.inside, INSIDE]
     line += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
     line += [*_tmpfs(layout, "/dev/shm", SHM_BYTES), *_tmpfs(layout, "/tmp", TMP_BYTES)]
@@ -206,15 +225,21 @@ def _content(text: str) -> int:
 
 
 class BubblewrapSandbox:
-    """The sandbox kind `bubblewrap`: one set of namespaces a workspace, no network in it."""
+    """The sandbox kind `bubblewrap`: one set of namespaces a workspace.
+
+    `note` says, once known, why workspaces get no network here; empty where they get the filtered one.
+    """
 
     name = "bubblewrap"
     unsafe = False
 
-    def __init__(self, program: str = "bwrap") -> None:
+    def __init__(self, program: str = "bwrap", options: Options | None = None) -> None:
         self._program = program
+        self._options = options or Options()
         self._layout: Layout | None = None
         self._problem: str | None = None
+        self._pasta: Pasta | None = None
+        self.note = ""
 
     async def probe(self) -> str | None:
         """None where a sandbox can be made, else why not. At most 500 ms; kept, but for a lack of time."""
@@ -245,14 +270,31 @@ class BubblewrapSandbox:
             self._problem = explain(said, read_sysctls())
         return self._problem
 
-    async def open(self, path: Path) -> Workspace:
+    async def open(self, path: Path, *, network: bool = False) -> Workspace:
         """A workspace on the host directory `path`, made where absent. Raises SandboxUnavailable."""
         problem = await self.probe()
         if problem is not None:
             raise SandboxUnavailable(f"The bubblewrap sandbox does not work here: {problem}")
-        return await open_workspace(self.name, path, self.unsafe, self._launch)
+        launch = self._launch
+        if network:
+            launch = self._launch_without
+            if await self._can_network():
+                launch = self._launch_filtered
+        return await open_workspace(self.name, path, self.unsafe, launch, self._options.lifetime)
 
-    async def _launch(self, path: Path) -> Launched:
+    async def _can_network(self) -> bool:
+        """Whether the filtered network works here, tried once; `note` says why not."""
+        if self._pasta is None and not self.note:
+            found = pasta.find()
+            if isinstance(found, str):
+                self.note = found
+            elif (problem := await pasta.trial(found)) is not None:
+                self.note = problem
+            else:
+                self._pasta = found
+        return self._pasta is not None
+
+    async def _launch(self, path: Path, notice: Notice) -> Launched:
         layout = self._layout
         assert layout is not None, "open() has probed"
         files = {name: _content(text) for name, text in FILES.items()}
@@ -260,14 +302,42 @@ class BubblewrapSandbox:
             # The death of bwrap is that of PID 1 inside (--die-with-parent), and so of the whole namespace. The
             # kernel means the parent's thread: the loop that opens workspaces must outlive them in its thread.
             return spawn(
-                lambda channel: argv(layout, str(path), channel, files),
-                environment(layout),
+                lambda channel: argv(layout, str(path), channel, files, shown=self._shown()),
+                self._environment(layout),
                 subprocess.Popen.kill,
                 passed=files.values(),
             )
         finally:
             for fd in files.values():
                 os.close(fd)
+
+    async def _launch_without(self, path: Path, notice: Notice) -> Launched:
+        """The same, for one who asked for a network."""
+        notice(f"[No network in this sandbox: {self.note}]\n")
+        return await self._launch(path, notice)
+
+    async def _launch_filtered(self, path: Path, notice: Notice) -> Launched:
+        layout, found = self._layout, self._pasta
+        assert layout is not None, "open() has probed"
+        assert found is not None, "open() has tried it"
+        reach, forward = pasta.reach(self._options.allow_cidrs)
+        files = {**FILES, "/etc/resolv.conf": resolv_conf(reach.resolvers)}
+        numbers = {name: pasta.FIRST_FILE + n for n, name in enumerate(files)}
+        inner = argv(layout, str(path), pasta.CHANNEL, numbers, share_net=True, shown=self._shown())
+        launched = spawn(
+            lambda channel: pasta.command(found, reach, forward, inner, tuple(files.values())),
+            self._environment(layout),
+            subprocess.Popen.kill,
+            as_stdin=True,
+        )
+        return replace(launched, outdated=changed_since(reach))
+
+    def _shown(self) -> dict[str, str]:
+        bundle = self._options.ca_bundle
+        return {} if bundle is None else {CA_INSIDE: str(bundle)}
+
+    def _environment(self, layout: Layout) -> dict[str, str]:
+        return {**environment(layout), **ca_environment(self._options)}
 
 
 async def _outcome(line: list[str]) -> tuple[int, str]:

@@ -1,10 +1,9 @@
-"""A workspace whose commands run in one process kept inside its sandbox: the host's side of it."""
+"""One process kept inside a sandbox: how it is launched and spoken with, from the host's side."""
 
 from __future__ import annotations
 
 import asyncio
 import binascii
-import errno
 import json
 import os
 import socket
@@ -14,9 +13,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from core import CommandResult, SandboxUnavailable
+from impl.sandboxes.directory import cannot_write
 from impl.sandboxes.output import Output
 
 HELLO_S = 10.0
@@ -29,17 +29,38 @@ MAX_FRAME = 1 << 20
 ERRORS_KEPT = 2000
 
 
+class Outermost(Protocol):
+    """The outermost process of a sandbox, as its host sees it."""
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit status; None while it may still live."""
+
+    def poll(self) -> int | None:
+        """Look again, and return that."""
+
+
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A started sandbox: our end of the channel, its outermost process, its stderr file, how to kill it all."""
+    """A started sandbox: our end of the channel and its outermost process.
+
+    `last_words()` is what it wrote on stderr; `kill()` ends all of it and lets go of what the host holds, and may be
+    called again. `outdated()` is True once it must be replaced though it lives. `pause` and `resume` are None where
+    there is nothing to gain by them.
+    """
 
     channel: socket.socket
-    process: subprocess.Popen[bytes]
-    errors: IO[bytes]
+    process: Outermost
+    last_words: Callable[[], str]
     kill: Callable[[], None]
+    outdated: Callable[[], bool] = lambda: False
+    pause: Callable[[], Awaitable[None]] | None = None
+    resume: Callable[[], Awaitable[None]] | None = None
 
 
-Launch = Callable[[Path], Awaitable[Launched]]
+Notice = Callable[[str], None]
+"""Takes a line (with its newline) for the person who waits."""
+Launch = Callable[[Path, Notice], Awaitable[Launched]]
 
 
 def spawn(
@@ -49,9 +70,11 @@ def spawn(
     *,
     cwd: Path | None = None,
     passed: Iterable[int] = (),
+    as_stdin: bool = False,
 ) -> Launched:
     """Start `line(descriptor)` with a channel on that descriptor and nothing else of ours but `passed`.
 
+    `as_stdin` gives it the channel as standard input instead, which also programs that close everything else pass on.
     Raises SandboxUnavailable where it cannot be started.
     """
     ours, theirs = socket.socketpair()
@@ -61,8 +84,8 @@ def spawn(
             line(theirs.fileno()),
             cwd=cwd,
             env=dict(env),
-            pass_fds=(theirs.fileno(), *passed),
-            stdin=subprocess.DEVNULL,
+            pass_fds=tuple(passed) if as_stdin else (theirs.fileno(), *passed),
+            stdin=theirs.fileno() if as_stdin else subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
             start_new_session=True,
@@ -73,7 +96,19 @@ def spawn(
         raise SandboxUnavailable(f"The sandbox cannot be started: {error.strerror}.") from None
     finally:
         theirs.close()
-    return Launched(ours, process, errors, lambda: kill(process))
+
+    def end() -> None:
+        kill(process)
+        errors.close()
+
+    return Launched(ours, process, lambda: _last_words(errors), end)
+
+
+def _last_words(errors: IO[bytes]) -> str:
+    if errors.closed:
+        return ""
+    errors.seek(max(0, errors.seek(0, os.SEEK_END) - ERRORS_KEPT))
+    return errors.read().decode("utf-8", "replace")
 
 
 class Gone(Exception):
@@ -96,9 +131,8 @@ class InsideProcess:
         self.dead = False
 
     @classmethod
-    async def start(cls, launch: Launch, path: Path) -> InsideProcess:
-        """Start a sandbox on `path` and wait for its greeting. Raises SandboxUnavailable."""
-        launched = await launch(path)
+    async def start(cls, launched: Launched, path: Path) -> InsideProcess:
+        """Wait for the greeting of a sandbox on `path` that was launched. Raises SandboxUnavailable."""
         reader, writer = await asyncio.open_unix_connection(sock=launched.channel, limit=MAX_FRAME)
         inside = cls(launched, reader, writer)
         try:
@@ -117,6 +151,15 @@ class InsideProcess:
             await inside.end()
             raise SandboxUnavailable(cannot_write(path, problem))
         return inside
+
+    @property
+    def launched(self) -> Launched:
+        """What it runs in."""
+        return self._launched
+
+    def stop(self) -> None:
+        """Kill the running command; its `run` returns with what was printed."""
+        self._send(op="kill", id=self._last_id)
 
     @property
     def alive(self) -> bool:
@@ -222,12 +265,9 @@ class InsideProcess:
         """How the sandbox ended, from its exit status and the last line it wrote for us."""
         self.dead = True
         await self._wait(0.5)
-        errors = self._launched.errors
-        if not errors.closed:
-            errors.seek(max(0, errors.seek(0, os.SEEK_END) - ERRORS_KEPT))
-            lines = errors.read().decode("utf-8", "replace").strip().splitlines()
-            if lines:
-                return lines[-1].strip()
+        lines = self._launched.last_words().strip().splitlines()
+        if lines:
+            return lines[-1].strip()
         code = self._launched.process.returncode
         return "its channel closed" if code is None else f"its process ended with status {code}"
 
@@ -236,7 +276,6 @@ class InsideProcess:
         self.dead = True
         self._launched.kill()
         self._writer.close()
-        self._launched.errors.close()
 
     async def end(self) -> None:
         """Kill it and wait, a second at most, until it is gone."""
@@ -261,108 +300,3 @@ def _count(frame: dict[str, Any], key: str) -> int:
     if not isinstance(value, int) or value < 0:
         raise Gone(f"it sent a frame without a {key}")
     return value
-
-
-class KeptWorkspace:
-    """A `Workspace` on a host directory; its sandbox starts with the first command and again after it died."""
-
-    def __init__(self, kind: str, path: Path, unsafe: bool, launch: Launch) -> None:
-        self.kind = kind
-        self.path = path
-        self.unsafe = unsafe
-        self._launch = launch
-        self._lock = asyncio.Lock()
-        self._inside: InsideProcess | None = None
-        self._directory: tuple[int, int] | None = None
-        self._closed = False
-
-    async def run(
-        self,
-        command: str,
-        *,
-        timeout: float = 120.0,
-        on_output: Callable[[str], None] | None = None,
-        cap: int = 1_000_000,
-    ) -> CommandResult:
-        """Run `command`; calls of one workspace wait for each other. See `core.ports.Workspace.run`."""
-        if "\0" in command:
-            return CommandResult(126, "The command holds a NUL character: a shell cannot take one.\n", 0.0)
-        async with self._lock:
-            for _ in range(2):
-                if self._closed:
-                    raise SandboxUnavailable(f"The workspace {self.path} was closed.")
-                inside = await self._ready()
-                try:
-                    return await inside.run(command, max(timeout, 0.001), on_output, cap)
-                except NeverBegan as dead:
-                    problem = str(dead)
-                except SandboxUnavailable:
-                    check_directory(self.path)  # a better reason, where the directory is it
-                    raise
-            raise SandboxUnavailable(f"The sandbox ended again before it took the command: {problem}.")
-
-    async def close(self) -> None:
-        """End the process, a running command included; the directory stays."""
-        self._closed = True
-        if self._inside is not None:
-            await self._inside.end()
-            self._inside = None
-
-    async def _ready(self) -> InsideProcess:
-        """The process inside, started where there is none, it died, or its directory is not ours any more."""
-        directory = check_directory(self.path)
-        if self._inside is not None and (not self._inside.alive or directory != self._directory):
-            await self._inside.end()
-            self._inside = None
-        if self._inside is None:
-            self._inside = await InsideProcess.start(self._launch, self.path)
-            self._directory = directory
-        if self._closed:  # while it started
-            await self._inside.end()
-            raise SandboxUnavailable(f"The workspace {self.path} was closed.")
-        return self._inside
-
-
-def check_directory(path: Path) -> tuple[int, int]:
-    """(device, inode) of a workspace's directory. Raises SandboxUnavailable where it is gone or its disk is full."""
-    try:
-        status = path.stat()
-        disk = os.statvfs(path)
-    except OSError as error:
-        raise SandboxUnavailable(
-            f"The workspace {path} is gone ({error.strerror}): restore it or start a new session."
-        ) from None
-    free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
-    if (disk.f_blocks and not free) or (disk.f_files and not disk.f_ffree):
-        raise SandboxUnavailable(f"No space is left on the disk of the workspace {path}: free some.")
-    return status.st_dev, status.st_ino
-
-
-def cannot_write(path: Path, problem: int) -> str:
-    """What a failed write with errno `problem` means for the workspace, and what to do."""
-    if problem in (errno.EACCES, errno.EPERM):
-        return (
-            f"The workspace {path} belongs to uid {path.stat().st_uid} and may not be written by uid {os.geteuid()} "
-            "in the sandbox: give it to the user who runs Artificer."
-        )
-    if problem in (errno.ENOSPC, errno.EDQUOT):
-        return f"No space is left on the disk of the workspace {path}: free some."
-    return f"The workspace {path} cannot be written: {os.strerror(problem)}."
-
-
-def make_directory(path: Path) -> Path:
-    """The workspace's directory, absolute, made where absent. Raises SandboxUnavailable."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        return path.resolve(strict=True)
-    except OSError as error:
-        raise SandboxUnavailable(f"The workspace {path} cannot be made: {error.strerror}.") from None
-
-
-async def open_workspace(kind: str, path: Path, unsafe: bool, launch: Launch) -> KeptWorkspace:
-    """A workspace on `path`, made where absent and checked for being writable. Raises SandboxUnavailable."""
-    path = make_directory(path)
-    check_directory(path)
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise SandboxUnavailable(cannot_write(path, errno.EACCES))
-    return KeptWorkspace(kind, path, unsafe, launch)

@@ -18,7 +18,9 @@ from pathlib import Path
 from core import SandboxUnavailable, Workspace
 from impl.sandboxes.bubblewrap import QUIET
 from impl.sandboxes.inside import descendants, kill_quietly
-from impl.sandboxes.kept import Launched, open_workspace, spawn
+from impl.sandboxes.kept import Launched, Notice, spawn
+from impl.sandboxes.options import Options
+from impl.sandboxes.workspace import open_workspace
 
 ALLOWED = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "USER", "LOGNAME", "SSL_CERT_FILE", "SSL_CERT_DIR")
 """What commands see of the host's environment, besides PATH. Proxy settings are not here: they hold passwords."""
@@ -76,19 +78,26 @@ class ProcessSandbox:
 
     name = "process"
     unsafe = True
+    note = ""
+
+    def __init__(self, options: Options | None = None) -> None:
+        self._options = options or Options()
 
     async def probe(self) -> str | None:
         """None where there is a POSIX shell to run."""
         return None if os.name == "posix" and shutil.which("sh") else "there is no POSIX shell here."
 
-    async def open(self, path: Path) -> Workspace:
-        """A workspace on the host directory `path`, made where absent. Raises SandboxUnavailable."""
+    async def open(self, path: Path, *, network: bool = False) -> Workspace:
+        """A workspace on the host directory `path`, made where absent. Raises SandboxUnavailable.
+
+        The network is the host's whatever `network` says: nothing here can be held back.
+        """
         problem = await self.probe()
         if problem is not None:
             raise SandboxUnavailable(f"Commands cannot be run here: {problem}")
-        return await open_workspace(self.name, path, self.unsafe, self._launch)
+        return await open_workspace(self.name, path, self.unsafe, self._launch, self._options.lifetime)
 
-    async def _launch(self, path: Path) -> Launched:
+    async def _launch(self, path: Path, notice: Notice) -> Launched:
         try:
             await asyncio.to_thread(make_environment, path)
         except (OSError, subprocess.SubprocessError) as error:
