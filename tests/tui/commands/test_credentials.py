@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from impl.secrets import sealed
 from tests.harness import terminal
 from tests.harness.commands import DEADLINE_S, Ran, argv, artificer, expecting
 from tests.harness.keyrings import NONE
@@ -44,9 +45,10 @@ def run(ctx, input):
 
 @pytest.fixture
 def agent(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home with the agent `weather`, on a machine without a keyring, with a passphrase."""
+    """A home with the agent `weather`, on a machine without a keyring, with a passphrase, cheap to use."""
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", NONE)
     monkeypatch.setenv("ARTIFICER_PASSPHRASE", PASSPHRASE)
+    monkeypatch.setattr(sealed, "_N", 2)
     save(tmp_path / "weather", MANIFEST)
     return home
 
