@@ -159,12 +159,12 @@ class ArtificerApp(ActingApp):
 
     # --- the store, as others change it ------------------------------------------------------------
 
-    def _poll(self) -> None:
+    async def _poll(self) -> None:
         if self._ending or not self.desk.poll():
             return
         screen = self.screen
         if isinstance(screen, HomeScreen):
-            screen.refresh_rows()
+            await screen.refresh_rows()
         else:
             poll = getattr(screen, "poll", None)
             if poll is not None:

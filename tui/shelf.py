@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core import ChannelEntry, Host, Revision, ValidationRun
-from tui.view.bundles import Move
 from tui.view.fleet import AgentInfo
 from tui.view.text import Line, Tone, line, one_line, safe, short
+
+if TYPE_CHECKING:
+    from tui.view.bundles import Move
 
 LIVE = "live"
 
@@ -128,6 +130,7 @@ class Shelf:
     def plan(self, agent: str, digest: str, *, rollback: bool = False, channel: str = LIVE) -> Move:
         """What publishing `digest` (or rolling back to it) would do now."""
         from core import diff_revisions
+        from tui.view.bundles import Move
 
         head = self.store.channels(agent).get(channel)
         before = self.store.revision(agent, head) if head is not None else None
@@ -208,6 +211,8 @@ def editor() -> list[str] | None:
     """The person's editor as a command, or None where there is none."""
     for name in ("VISUAL", "EDITOR"):
         if os.environ.get(name, "").strip():
+            import shlex
+
             return shlex.split(os.environ[name])
     for name in ("nano", "vim", "vi"):
         if shutil.which(name):

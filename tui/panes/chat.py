@@ -62,6 +62,10 @@ class ChatPane(VerticalScroll):
         """Keep the latest in view. Only where there is more than fits: an anchored pane puts less at its bottom."""
         self.anchor(self._following and self.max_scroll_y > 0)
 
+    def update_node_styles(self, animate: bool = True) -> None:
+        """Only the pane itself looks different with the focus; going through all blocks would take long."""
+        self.app.stylesheet.update_nodes([self], animate=animate)
+
     # --- the end -----------------------------------------------------------------------------------
 
     async def apply(self, changes: Sequence[Change]) -> None:

@@ -24,6 +24,8 @@ from tui.widgets.lines import TextView
 class AgentScreen(AgentPanes):
     """An agent's shelf."""
 
+    CSS_PATH = "agent.tcss"
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f4", "pane('revisions')", "revisions", show=False, id="agent.revisions", tooltip="The revisions"),
         Binding("f5", "pane('validation')", "checks", show=False, id="agent.validation", tooltip="Validation runs"),

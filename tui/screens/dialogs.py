@@ -24,6 +24,8 @@ from tui.widgets.rowlist import RowList
 class TextScreen(Screen[None]):
     """A text to read: a revision, a difference, an event."""
 
+    CSS_PATH = "dialogs.tcss"
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss", "back", id="text.back", tooltip="Back"),
     ]
@@ -44,6 +46,8 @@ class TextScreen(Screen[None]):
 
 class RunScreen(Screen[None]):
     """A validation run: its checks, and for the one under the cursor its log; environment and problems."""
+
+    CSS_PATH = "dialogs.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss", "back", id="run.back", tooltip="Back"),
@@ -80,6 +84,8 @@ class RunScreen(Screen[None]):
 class MoveScreen(ModalScreen[bool]):
     """Publishing or rolling back, asked once, with everything it will do."""
 
+    CSS_PATH = "dialogs.tcss"
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y,enter", "answer(True)", "yes", id="move.yes", tooltip="Do it"),
         Binding("n,escape", "answer(False)", "no", id="move.no", tooltip="Leave everything as it is"),
@@ -106,6 +112,8 @@ class MoveScreen(ModalScreen[bool]):
 
 class AskScreen(ModalScreen[str | None]):
     """One line to write, such as the name of a model."""
+
+    CSS_PATH = "dialogs.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", "back", id="ask.back", tooltip="Back without a change"),

@@ -71,11 +71,13 @@ class HomeScreen(Screen[None]):
         self._agents: dict[str, AgentInfo] = {}
 
     def compose(self) -> ComposeResult:
-        """A line, the list beside a look into one session, the composer, the keys."""
+        """A line, the list or a welcome, the composer, the keys; what does not show yet is not made yet."""
         yield Bar(id="top")
         with Horizontal(id="home"):
-            yield RowList(id="fleet", empty="nothing matches the filter")
-            yield TextView(id="peek")
+            self._read()
+            yield (
+                RowList(id="fleet", empty="nothing matches the filter") if self._fleet.rows else TextView(id="welcome")
+            )
         composer = Composer(PROMPT, id="composer")
         composer.border_subtitle = "enter send"
         yield composer
@@ -84,68 +86,69 @@ class HomeScreen(Screen[None]):
     def on_mount(self) -> None:
         """Show what there is; with nothing there, the person writes first."""
         self.query_one(Composer).restore(self.desk.store.get_value("composer:home"))
-        self.refresh_rows()
-        if self._fleet.rows:
-            self.query_one(RowList).focus()
-        else:
-            self.query_one(Composer).focus()
+        self._show()
+        self._focus_first()
 
-    def on_screen_resume(self) -> None:
+    def _focus_first(self) -> None:
+        (self.query_one(RowList) if self._fleet.rows else self.query_one(Composer)).focus()
+
+    async def on_screen_resume(self) -> None:
         """What happened meanwhile."""
-        self.refresh_rows()
+        await self.refresh_rows()
 
     # --- rows --------------------------------------------------------------------------------------
 
-    def refresh_rows(self) -> None:
-        """Read the columns of sessions and agents, and show them."""
+    def _read(self) -> None:
+        """Read the columns of sessions and agents."""
         sessions = self.desk.store.sessions(limit=SHOWN_SESSIONS)
         agents = self.shelf.agents()
         self._infos = {info.id: info for info in sessions}
         self._agents = {agent.name: agent for agent in agents}
         self._fleet = fleet(sessions, agents, self.desk.host.now())
-        top = self.query_one("#top", Bar)
-        top.left = line(("Artificer", Tone.STRONG))
-        top.right = self._fleet.headline if self._fleet.rows else ()
+
+    async def refresh_rows(self) -> None:
+        """Read again, and show."""
+        self._read()
+        if self._fleet.rows and self.query("#welcome"):
+            await self.query_one("#welcome").remove()
+            await self.query_one("#home").mount(RowList(id="fleet", empty="nothing matches the filter"))
         self._show()
 
     def _show(self) -> None:
-        rows = self.query_one(RowList)
-        fresh = not self._fleet.rows
-        rows.display = not fresh
-        look = self.query_one("#peek", TextView)
-        look.set_class(fresh, "-welcome")
-        rows.show(matching(self._fleet.rows, self.words))
-        if fresh:
-            look.show(WELCOME)
-        elif look.display:
-            self._look()
+        top = self.query_one("#top", Bar)
+        top.left = line(("Artificer", Tone.STRONG))
+        top.right = self._fleet.headline if self._fleet.rows else ()
+        if not self._fleet.rows:
+            for welcome in self.query("#welcome").results(TextView):
+                welcome.show(WELCOME)
+            return
+        self.query_one(RowList).show(matching(self._fleet.rows, self.words))
+        self._look()
 
     @on(RowList.Moved)
     def _moved(self) -> None:
-        if self.query_one("#peek").display:
-            self._look()
+        self._look()
 
     def _look(self) -> None:
-        """Show what is under the cursor beside the list."""
-        kind, _, name = self.query_one(RowList).key.partition(":")
-        look = self.query_one("#peek", TextView)
+        """Show what is under the cursor beside the list, where that is wanted."""
+        for look in self.query("#peek").results(TextView):
+            look.show(self._lines(*self.query_one(RowList).key.partition(":")[::2]))
+
+    def _lines(self, kind: str, name: str) -> tuple[Line, ...]:
         if kind == "session" and name in self._infos:
             said = []
             for event in self.desk.store.tail(name, 60):
                 if event.kind == "message" and not event.damaged:
                     said.append((str(event.data.get("role")), str(event.data.get("text", ""))))
-            look.show(peek(self._infos[name], said[-3:], self.desk.host.now()))
-        elif kind == "agent" and name in self._agents:
+            return peek(self._infos[name], said[-3:], self.desk.host.now())
+        if kind == "agent" and name in self._agents:
             agent = self._agents[name]
-            look.show(
-                (
-                    line((name, Tone.STRONG)),
-                    line(("live    ", Tone.DIM), short(agent.live)),
-                    line(("latest  ", Tone.DIM), short(agent.latest)),
-                )
+            return (
+                line((name, Tone.STRONG)),
+                line(("live    ", Tone.DIM), short(agent.live)),
+                line(("latest  ", Tone.DIM), short(agent.latest)),
             )
-        else:
-            look.show(())
+        return ()
 
     # --- keys --------------------------------------------------------------------------------------
 
@@ -167,11 +170,13 @@ class HomeScreen(Screen[None]):
         """Open it; its composer is where answers go."""
         self.query_one(RowList).action_choose()
 
-    def action_peek(self) -> None:
-        """Show or hide the look beside the list."""
-        look = self.query_one("#peek")
-        look.set_class(not look.has_class("-shown"), "-shown")
-        self.call_after_refresh(self._look)
+    async def action_peek(self) -> None:
+        """Show or hide a look into what is under the cursor, beside the list."""
+        if self.query("#peek"):
+            await self.query("#peek").remove()
+        else:
+            await self.query_one("#home").mount(TextView(id="peek"))
+            self._look()
 
     async def action_interrupt(self) -> None:
         """Stop the session under the cursor."""
@@ -206,7 +211,7 @@ class HomeScreen(Screen[None]):
             await self.query("#filter").remove()
             self.words = ""
             self._show()
-        (self.query_one(RowList) if self._fleet.rows else self.query_one(Composer)).focus()
+        self._focus_first()
 
     @on(Composer.Sent)
     def _sent(self, event: Composer.Sent) -> None:

@@ -19,10 +19,10 @@ from tui.panes.transcript import TranscriptPane
 from tui.screens.agentpanes import AgentPanes
 from tui.screens.messages import HomeWanted
 from tui.shelf import Shelf
-from tui.view.chat import Asked, Chat
+from tui.view.chat import Asked, Change, Chat
 from tui.view.status import status
 from tui.view.text import Line, Tone, line
-from tui.view.worklog import WorkLog
+from tui.view.worklog import LogLine, WorkLog
 from tui.widgets.bars import Bar, KeyBar
 from tui.widgets.card import CardBox
 from tui.widgets.composer import Composer
@@ -39,6 +39,8 @@ PROMPT = "Write to the Builder"
 
 class SessionScreen(AgentPanes):
     """A Builder session or a run, whoever drives it."""
+
+    CSS_PATH = "session.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f2", "pane('chat')", "chat", show=False, id="session.chat", tooltip="The conversation"),
@@ -114,7 +116,9 @@ class SessionScreen(AgentPanes):
 
     async def take(self, events: Sequence[Event]) -> None:
         """Show more events, in order: each pane gets what concerns it."""
-        changes, lines, last, bundles = [], [], 0, self.info is None
+        changes: list[Change] = []
+        lines: list[LogLine] = []
+        last, bundles = 0, self.info is None
         for event in events:
             changes += self.chat.apply(event)
             if event.kind == "draft":

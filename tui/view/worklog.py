@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from core import Event
 from tui.view.calls import call_line, finished
@@ -17,6 +17,18 @@ SHOWN_LINES = 12
 SHOWN_ANSWER_LINES = 3
 
 
+LONGEST: Final = 4_000
+"""Characters shown of one printed line."""
+
+LogLine = Line | str
+"""A line of the log; what commands print comes as it is, because there may be tens of thousands a second."""
+
+
+def as_line(shown: LogLine) -> Line:
+    """The line that a log line is drawn as."""
+    return line(INDENT, shown) if isinstance(shown, str) else shown
+
+
 class WorkLog:
     """Events in, log lines out. Remembers only the calls that are running."""
 
@@ -24,7 +36,7 @@ class WorkLog:
         self._running: dict[str, tuple[Event, bool]] = {}  # call -> its event, whether it has printed
         self._open = ""  # text of a line that has no end yet
 
-    def apply(self, event: Event) -> list[Line]:
+    def apply(self, event: Event) -> Sequence[LogLine]:
         """The lines that `event` adds."""
         if event.damaged:
             return []
@@ -57,12 +69,12 @@ class WorkLog:
             ]
         return [_stamped(event, ("⚙ ", Tone.DIM), (call.gist, Tone.STRONG))]
 
-    def _printed(self, data: Mapping[str, Any]) -> list[Line]:
+    def _printed(self, data: Mapping[str, Any]) -> Sequence[LogLine]:
         call = str(data.get("call"))
         if call in self._running:
             self._running[call] = (self._running[call][0], True)
         *whole, self._open = (self._open + safe(str(data.get("text", ""))).expandtabs(4)).split("\n")
-        return [line(INDENT, text) for text in whole]
+        return [text if len(text) <= LONGEST else text[:LONGEST] + "…" for text in whole]
 
     def _result(self, event: Event) -> list[Line]:
         data = event.data

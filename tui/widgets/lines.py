@@ -23,6 +23,20 @@ class ToneView(ScrollView, can_focus=True):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"tone--{tone.value}" for tone in Tone} | {"tone--cursor"}
 
+    _plain: Style | None = None
+
+    @property
+    def plain_style(self) -> Style:
+        """The widget's own look; working it out for every line of every screen would take long."""
+        if self._plain is None:
+            self._plain = self.rich_style
+        return self._plain
+
+    def notify_style_update(self) -> None:
+        """Other styles apply."""
+        super().notify_style_update()
+        self._plain = None
+
     def tone_style(self, tone: Tone) -> Style:
         """The look of a tone on this widget's background."""
         return self.get_component_rich_style(f"tone--{tone.value}")
@@ -86,7 +100,7 @@ class LineView(ToneView):
         width = self.size.width
         y += top
         if y >= self.line_count:
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self.plain_style)
         spans = self.get_line(y)
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(y)) is not None:
@@ -94,7 +108,7 @@ class LineView(ToneView):
         else:
             spans_segments = self.segments(spans)
         strip = Strip(spans_segments)
-        return strip.crop_extend(left, left + width, self.rich_style).apply_offsets(left, y)
+        return strip.crop_extend(left, left + width, self.plain_style).apply_offsets(left, y)
 
     def _selected(self, spans: Line, start: int, end: int) -> list[Segment]:
         text = plain_text(spans)

@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
 from tui.view.text import Line, Tone, line
+from tui.view.worklog import LogLine, as_line
 from tui.widgets.lines import LineView
 
 CAP: Final = 10_000
@@ -30,8 +31,8 @@ class LogView(LineView):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._lines: list[Line] = []
-        self._incoming: list[Line] = []
+        self._lines: list[LogLine] = []
+        self._incoming: list[LogLine] = []
         self._timer: Timer | None = None
         self._wide = 0
         self.dropped = 0
@@ -48,9 +49,9 @@ class LogView(LineView):
             if y == 0:
                 return line((f"… {self.dropped:,} earlier lines are in the transcript", Tone.DIM))
             y -= 1
-        return self._lines[y]
+        return as_line(self._lines[y])
 
-    def extend(self, lines: Iterable[Line]) -> None:
+    def extend(self, lines: Iterable[LogLine]) -> None:
         """Add lines; they show within 50 ms."""
         self._incoming += lines
         if len(self._incoming) > CAP + SLACK:
@@ -68,8 +69,8 @@ class LogView(LineView):
             return
         incoming, self._incoming = self._incoming, []
         # The width of thousands of lines is not worth measuring: the longest of the last screens is.
-        for spans in incoming[-200:]:
-            self._wide = max(self._wide, sum(cell_len(span.text) for span in spans))
+        for shown in incoming[-200:]:
+            self._wide = max(self._wide, sum(cell_len(span.text) for span in as_line(shown)))
         self._lines += incoming
         over = len(self._lines) - CAP
         if over > SLACK:

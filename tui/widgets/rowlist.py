@@ -162,9 +162,9 @@ class RowList(ToneView):
         if number >= len(self.rows):
             if y == 0 and not self.rows and self.empty:
                 return Strip([Segment("  " + self.empty, self.tone_style(Tone.DIM))]).crop_extend(
-                    0, width, self.rich_style
+                    0, width, self.plain_style
                 )
-            return Strip.blank(width, self.rich_style)
+            return Strip.blank(width, self.plain_style)
         row = self.rows[number]
         here = number == self.cursor and self.has_focus
         over = self.get_component_rich_style("tone--cursor") if here else None
@@ -173,7 +173,7 @@ class RowList(ToneView):
         left, left_size = fit(row.left, max(0, room))
         edge = "› " if here else "  " if not row.heading else " "
         gap = max(0, width - len(edge) - left_size - right_size)
-        blank = self.rich_style if over is None else self.rich_style + over
+        blank = self.plain_style if over is None else self.plain_style + over
         made = [
             Segment(edge, blank),
             *self.segments(left, over),
