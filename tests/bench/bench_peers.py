@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib.util
+import itertools
 import json
 import sys
 import tempfile
@@ -195,7 +196,7 @@ def costs(loop: Callable[[Stamps], None]) -> tuple[float, float]:
     gc.collect()
     loop(stamps)
     assert len(stamps) == TURNS + 1
-    each = [(after - before) * 1e6 for before, after in zip(stamps, stamps[1:], strict=False)]
+    each = [(after - before) * 1e6 for before, after in itertools.pairwise(stamps)]
     half = WINDOW // 2
     return (sorted(each[EARLY - half : EARLY + half])[half], sorted(each[-WINDOW:])[half])
 
