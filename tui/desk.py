@@ -83,6 +83,19 @@ class Desk:
         await self._go_on(session, answer=text)
         return None
 
+    async def keep_secret(self, session: str, name: str, value: str) -> str | None:
+        """Keep a value for what the session's revision declares as `name`. Why not, in words, where it was not kept."""
+        from core import SecretsError, UnknownRef, set_credential
+
+        info, secrets = self.store.session(session), self.host.secrets
+        if info is None or info.agent is None or secrets is None:
+            return "There is no agent here that it could be kept for."
+        try:
+            await asyncio.to_thread(set_credential, self.store, secrets, info.agent, name, value, info.digest)
+        except (SecretsError, UnknownRef) as error:
+            return f"{error.message} {error.hint}".strip()
+        return None
+
     async def resume(self, session: str, *, model: str | None = None, provider: str | None = None) -> None:
         """Go on without words, where it stopped or was interrupted."""
         await self._go_on(session, model=model, provider=provider)
@@ -243,7 +256,10 @@ class Desk:
         return [text for text in kept if isinstance(text, str)] if isinstance(kept, list) else []
 
     def remember(self, text: str) -> None:
-        """Add to the history."""
+        """Add to the history, without the keys that were pasted into it."""
+        from core import screen
+
+        text, _ = screen(text)
         self.store.set_value("app:history", [*self.history(), text[:4000]][-HISTORY:])
 
     def keep(self, key: str, value: Any) -> None:

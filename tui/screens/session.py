@@ -262,6 +262,17 @@ class SessionScreen(AgentPanes):
         self._show_status()
         return True
 
+    @on(CardBox.Secret)
+    async def _card_secret(self, event: CardBox.Secret) -> None:
+        """Keep an entered value; the call that waits for it runs again, and stops again where it needs another."""
+        why = await self.desk.keep_secret(self.session, event.name, event.value)
+        if why is not None:
+            self.notify(why, severity="warning", markup=False)
+            return
+        self.notify(f"{event.name} is set.", markup=False)
+        await self._say("retry")
+        self.query_one(Composer).focus()
+
     @on(CardBox.Filled)
     def _card_filled(self, event: CardBox.Filled) -> None:
         self.query_one(Composer).fill(event.text)

@@ -153,11 +153,14 @@ class Composer(TextArea):
     # --- keeping -----------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any] | None:
-        """What is written and not sent, to be kept over a restart; None where there is nothing."""
+        """What is written and not sent, without keys, to be kept over a restart; None where there is nothing."""
         if not self.text.strip():
             return None
+        from core import screen
+
         self.pastes.forget_absent(self.text)
-        return {"text": self.text, "pastes": dict(self.pastes.texts)}
+        pastes = {chip: screen(text)[0] for chip, text in self.pastes.texts.items()}
+        return {"text": screen(self.text)[0], "pastes": pastes}
 
     def restore(self, kept: Any) -> None:
         """Show what `to_json` kept; anything else is ignored."""
