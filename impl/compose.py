@@ -25,20 +25,20 @@ def build_host(home: Path | None = None, settings: Settings | None = None) -> Ho
     """
     settings = settings or load_settings()
     home = home or home_directory()
-    store = SqliteStore(home, durability="full" if settings.durability == "full" else "process")
-    return Host(
+    host = Host(
         home=home,
-        store=store,
+        store=SqliteStore(home, durability="full" if settings.durability == "full" else "process"),
         sandboxes=_Sandboxes(),
         provider=provider,
         driver=driver,
         settings=settings,
         now=utc_now,
         new_id=new_id,
-        secrets=cast("Secrets", _Lazily(lambda: kept_secrets(home, store))),
         transport=_Transport(),
         checks=checks,
     )
+    host.secrets = cast("Secrets", _Lazily(lambda: kept_secrets(host)))
+    return host
 
 
 class _Lazily:
@@ -54,11 +54,11 @@ class _Lazily:
         return getattr(self._made, name)
 
 
-def kept_secrets(home: Path, store: SqliteStore) -> Secrets:
+def kept_secrets(host: Host) -> Secrets:
     """Where the values of credentials are kept."""
     from impl.secrets import open_secrets
 
-    return open_secrets(home, store, utc_now)
+    return open_secrets(host.home, host.store, host.now)
 
 
 class _Transport:
