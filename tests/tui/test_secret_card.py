@@ -1,0 +1,125 @@
+"""A credential's value entered in the app goes to the key store and nowhere else, and the session goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import keyring.backends.null
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from core import Waiting, register_provider
+from tests.harness.keyrings import MemoryKeyring, system_keyring
+from tests.harness.scripted import ScriptedProvider
+from tests.harness.stage import Stage, stopped
+from tests.tui.conftest import calm, until
+from tui.app import ArtificerApp
+from tui.widgets.composer import Composer
+
+VALUE = "s3cret-canary-value-0451"
+KEY = "sk-" + "ant-api03-Ab12Cd34Ef56Gh78Ij90-Kl_mN"
+MANIFEST = """\
+schema: artificer/v1
+name: rates-bot
+persona: persona.md
+credentials:
+  - name: RATES_API_KEY
+    hosts: [api.rates.example]
+    header: X-Key
+"""
+Make = Callable[..., ArtificerApp]
+
+
+@pytest.fixture
+def memory() -> Iterator[MemoryKeyring]:
+    """The system has a keyring."""
+    with system_keyring(MemoryKeyring()) as backend:
+        assert isinstance(backend, MemoryKeyring)
+        yield backend
+
+
+@pytest.fixture
+def waiting(on_stage: Stage, tmp_path: Path) -> str:
+    """A run of `rates-bot` that waits for its key; its provider says one thing more."""
+    register_provider("scripted", lambda: ScriptedProvider(["One euro is 1.09 dollars."]))
+    files = {"agent.yaml": MANIFEST, "persona.md": "You know the rates."}
+    digest = on_stage.revision("rates-bot", files, minutes=20, scratch=tmp_path / "rates")
+    waits = Waiting("credentials", "c9", "rates-bot needs a key.", names=("RATES_API_KEY",))
+    return on_stage.session(
+        "What is a euro?",
+        stopped("needs_credentials", waiting=waits),
+        kind="run",
+        agent="rates-bot",
+        digest=digest,
+        stop="needs_credentials",
+    )
+
+
+async def enter(pilot: Pilot[None], text: str) -> Input:
+    """Type `text` into the card's masked input and press enter."""
+    await calm(pilot)
+    await until(pilot, lambda: pilot.app.screen.query(".card--secret"), "the card has an input")
+    box = pilot.app.screen.query_one(".card--secret", Input)
+    assert box.password
+    box.focus()
+    await pilot.press(*text, "enter")
+    return box
+
+
+def stands_in(home: Path, text: str) -> list[Path]:
+    """The files of the home that hold `text`."""
+    return [path for path in home.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
+async def test_an_entered_value_is_kept_for_its_binding_and_the_session_goes_on(
+    on_stage: Stage, make_app: Make, waiting: str, memory: MemoryKeyring
+) -> None:
+    app = make_app(on_stage, waiting)
+    async with app.run_test(size=(120, 40)) as pilot:
+        box = await enter(pilot, VALUE)
+        assert box.value == ""
+        await until(pilot, lambda: on_stage.host.store.session(waiting).stop == "completed", "it goes on")  # type: ignore[union-attr]
+        assert list(memory.kept.values()) == [VALUE]
+        (row,) = on_stage.host.secrets.list()  # type: ignore[union-attr]
+        assert (row.agent, row.name, row.hosts) == ("rates-bot", "RATES_API_KEY", ("api.rates.example",))
+        assert stands_in(on_stage.host.home, VALUE) == []
+
+
+@pytest.mark.usefixtures("memory")
+async def test_a_value_that_cannot_be_one_is_refused_and_the_card_stays(
+    on_stage: Stage, make_app: Make, waiting: str
+) -> None:
+    app = make_app(on_stage, waiting)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await enter(pilot, "short")
+        await until(pilot, lambda: app._notifications, "it says why")
+        assert on_stage.host.store.session(waiting).stop == "needs_credentials"  # type: ignore[union-attr]
+        assert on_stage.host.secrets.list() == []  # type: ignore[union-attr]
+
+
+async def test_without_a_keyring_it_says_what_to_do(
+    on_stage: Stage, make_app: Make, waiting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ARTIFICER_PASSPHRASE", raising=False)
+    app = make_app(on_stage, waiting)
+    with system_keyring(keyring.backends.null.Keyring()):
+        async with app.run_test(size=(120, 40)) as pilot:
+            await enter(pilot, VALUE)
+            await until(pilot, lambda: app._notifications, "it says why")
+            assert "ARTIFICER_PASSPHRASE" in "".join(note.message for note in app._notifications)
+
+
+async def test_a_key_in_the_composer_is_kept_neither_as_a_draft_nor_in_its_history(
+    on_stage: Stage, make_app: Make, waiting: str
+) -> None:
+    app = make_app(on_stage, waiting)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await calm(pilot)
+        composer = app.screen.query_one(Composer)
+        composer.text = f"use {KEY}"
+        assert composer.to_json() == {"text": "use [redacted: anthropic key]", "pastes": {}}
+        app.desk.remember(f"use {KEY}")
+        assert app.desk.history() == ["use [redacted: anthropic key]"]
+        assert stands_in(on_stage.host.home, KEY) == []
