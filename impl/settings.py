@@ -26,7 +26,18 @@ class Settings:
     model: str | None = None
     """The model, in the provider's own words."""
     sandbox: str | None = None
-    """bubblewrap or process; None takes the best that works here."""
+    """docker, bubblewrap or process; None takes the best that works here."""
+    sandbox_image: str | None = None
+    """The Docker sandbox's image; `local` is this machine's own programs and needs no registry, None a public one."""
+    allow_cidrs: tuple[str, ...] = ()
+    """Address ranges sandboxes may reach though they are not public (a company's mirror): a list, or separated by
+    commas. An address of this machine opens only where it stands here by itself."""
+    ca_bundle: Path | None = None
+    """A PEM file of certificate authorities that programs in sandboxes trust."""
+    sandbox_ttl: int = 14_400
+    """Seconds after which an idle sandbox is replaced by a fresh one; its `/work` stays. 0 is never."""
+    workspace_quota: int = 10_000
+    """Megabytes one workspace may take on disk. 0 is no limit."""
     context_window: int | None = None
     """The model's window in tokens, where it cannot be known otherwise."""
     durability: str = "process"
@@ -40,7 +51,7 @@ class Settings:
         return getattr(self, name) if name in self.overrides else None
 
 
-_TYPES: Mapping[str, type] = {"context_window": int}
+_TYPES: Mapping[str, type] = {"context_window": int, "sandbox_ttl": int, "workspace_quota": int, "ca_bundle": Path}
 _NAMES = tuple(f.name for f in fields(Settings) if f.name != "overrides")
 
 
@@ -98,9 +109,32 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _typed(name: str, value: Any, where: str) -> Any:
+    if name == "allow_cidrs":
+        return _cidrs(value, where)
     kind = _TYPES.get(name, str)
     if kind is int and isinstance(value, str) and value.isdigit():
         return int(value)
+    if kind is Path and isinstance(value, str):
+        return _file(name, value, where)
     if not isinstance(value, kind) or isinstance(value, bool):
         raise SettingsError(f"{where}: {name} is {value!r}; it takes {'a number' if kind is int else 'a text'}.")
     return value
+
+
+def _cidrs(value: Any, where: str) -> tuple[str, ...]:
+    import ipaddress
+
+    listed = value.split(",") if isinstance(value, str) else value
+    if not isinstance(listed, list) or not all(isinstance(text, str) for text in listed):
+        raise SettingsError(f"{where}: allow_cidrs is {value!r}; it takes a list of address ranges.")
+    try:
+        return tuple(str(ipaddress.ip_network(text.strip(), strict=False)) for text in listed if text.strip())
+    except ValueError as error:
+        raise SettingsError(f"{where}: allow_cidrs: {error}. A range is written like 192.0.2.0/24.") from None
+
+
+def _file(name: str, value: str, where: str) -> Path:
+    path = Path(value).expanduser().absolute()
+    if not path.is_file():
+        raise SettingsError(f"{where}: {name} is {value!r}, and no such file is here.")
+    return path

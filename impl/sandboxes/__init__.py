@@ -7,48 +7,57 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from core import Sandbox
+    from impl.sandboxes.options import Options
 
 
-def _bubblewrap() -> Sandbox:
+def _docker(options: Options | None = None) -> Sandbox:
+    from impl.sandboxes.docker import DockerSandbox
+
+    return DockerSandbox(options)
+
+
+def _bubblewrap(options: Options | None = None) -> Sandbox:
     from impl.sandboxes.bubblewrap import BubblewrapSandbox
 
-    return BubblewrapSandbox()
+    return BubblewrapSandbox(options=options)
 
 
-def _process() -> Sandbox:
+def _process(options: Options | None = None) -> Sandbox:
     from impl.sandboxes.process import ProcessSandbox
 
-    return ProcessSandbox()
+    return ProcessSandbox(options)
 
 
-SANDBOXES: dict[str, Callable[[], Sandbox]] = {"bubblewrap": _bubblewrap, "process": _process}
-"""Each kind's factory; what it needs is imported when it is called."""
+SANDBOXES: dict[str, Callable[..., Sandbox]] = {"docker": _docker, "bubblewrap": _bubblewrap, "process": _process}
+"""Each kind's factory, which takes Options or nothing; what it needs is imported when it is called."""
 
-PREFERENCE = ("bubblewrap",)
+PREFERENCE = ("docker", "bubblewrap")
 """The kinds that isolate, the first choice first."""
 
 
-async def choose(requested: str | None = None) -> tuple[Sandbox, str]:
+async def choose(requested: str | None = None, options: Options | None = None) -> tuple[Sandbox, str]:
     """The sandbox to use and why it is that one, in words; the reason is empty for the first choice.
 
     A kind that was asked for is never replaced: SandboxUnavailable where it does not work here or is unknown.
-    Without a request the first isolating kind that works is taken, else the unsafe `process`, and the reason says so.
+    Without a request the first isolating kind that works is taken, else the unsafe `process`, and the reason says so
+    (and why workspaces get no network, where that is known already). Nothing is pulled or started by choosing.
     """
     from core import SandboxUnavailable
 
     if requested is not None:
         if requested not in SANDBOXES:
             raise SandboxUnavailable(f"There is no sandbox `{requested}`. Known: {', '.join(SANDBOXES)}.")
-        sandbox = SANDBOXES[requested]()
+        sandbox = SANDBOXES[requested](options)
         problem = await sandbox.probe()
         if problem is not None:
             raise SandboxUnavailable(f"The sandbox `{requested}` does not work here: {problem}")
         return sandbox, "as asked for"
     problems: list[str] = []
     for name in PREFERENCE:
-        sandbox = SANDBOXES[name]()
+        sandbox = SANDBOXES[name](options)
         problem = await sandbox.probe()
         if problem is None:
-            return sandbox, " ".join(problems)
+            note = getattr(sandbox, "note", "")
+            return sandbox, " ".join([*problems, *([f"No network: {note}"] if note else [])])
         problems.append(f"{name}: {problem}")
-    return SANDBOXES["process"](), " ".join(["Commands run unisolated (unsafe).", *problems])
+    return SANDBOXES["process"](options), " ".join(["Commands run unisolated (unsafe).", *problems])

@@ -126,17 +126,7 @@ def environment(layout: Layout) -> dict[str, str]:
     own = str(Path(layout.python).parent)
     if own not in folders:
         folders.insert(1, own)
-    return {
-        "PATH": ":".join(folders),
-        "HOME": HOME,
-        "USER": "agent",
-        "LOGNAME": "agent",
-        "SHELL": layout.shell,
-        "WORK": HOME,
-        # /usr is read-only, so pip installs into /work/.local by itself, where Python finds it again
-        "PIP_BREAK_SYSTEM_PACKAGES": "1",
-        **QUIET,
-    }
+    return {"PATH": ":".join(folders), "SHELL": layout.shell, **AGENT}
 
 
 QUIET = {
@@ -151,6 +141,17 @@ QUIET = {
     "PIP_NO_INPUT": "1",
 }
 """What keeps programs from asking, paging and colouring; for every kind of sandbox."""
+
+AGENT = {
+    "HOME": HOME,
+    "USER": "agent",
+    "LOGNAME": "agent",
+    "WORK": HOME,
+    # /usr is read-only, so pip installs into /work/.local by itself, where Python finds it again
+    "PIP_BREAK_SYSTEM_PACKAGES": "1",
+    **QUIET,
+}
+"""What commands see where `/work` is theirs, besides PATH."""
 
 
 def survey(bwrap: str, options: frozenset[str]) -> Layout:

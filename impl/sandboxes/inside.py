@@ -2,7 +2,9 @@
 
 Started as `python3 -I -S inside.py MODE FD SHELL` with the sandbox's own interpreter (3.8 or later), so it uses
 the standard library alone and imports nothing of Artificer. MODE is `namespace` (this is PID 1 of a PID
-namespace: one `kill(-1)` ends everything else) or `tree` (no isolation: descendants are found and killed).
+namespace: one `kill(-1)` ends everything else), `container` (the same, and a control group bounds the number of
+processes) or `tree` (no isolation: descendants are found and killed). FD is an inherited descriptor, or the path of
+a Unix socket to connect to.
 
 Frames both ways are four bytes of big-endian length and a JSON object; bytes travel as base64.
 To it: `{"op": "run", "id", "command", "timeout", "cap"}`, `{"op": "kill", "id"}`.
@@ -372,7 +374,7 @@ def lower(limit: int, value: int) -> None:
         resource.setrlimit(limit, (value, value))
 
 
-def set_limits(namespace: bool) -> None:
+def set_limits(count_processes: bool) -> None:
     """Bound what commands may use; they inherit it."""
     os.umask(0o022)
     lower(resource.RLIMIT_CORE, 0)
@@ -380,7 +382,7 @@ def set_limits(namespace: bool) -> None:
     lower(resource.RLIMIT_FSIZE, FILE_BYTES)
     release = os.uname().release.split(".")
     # Older kernels count all of the user's processes, outside the sandbox too, against the limit.
-    if namespace and release[0].isdigit() and (int(release[0]), int(release[1])) >= (5, 14):
+    if count_processes and release[0].isdigit() and (int(release[0]), int(release[1])) >= (5, 14):
         lower(resource.RLIMIT_NPROC, PROCESS_LIMIT)
 
 
@@ -411,13 +413,25 @@ def serve(channel: Channel, children: Children, wake: int) -> None:
             Run(channel, children, wake, request).go()
 
 
-def main(mode: str, fd: int, shell: str) -> None:
-    """Serve until the end of file on `fd`, then leave nothing behind."""
-    namespace = mode == "namespace"
+def connected(where: str) -> int:
+    """The descriptor of the channel, which only this process has."""
+    if where.isdigit():
+        os.set_inheritable(int(where), False)
+        return int(where)
+    import socket
+
+    channel = socket.socket(socket.AF_UNIX)
+    channel.connect(where)
+    return channel.detach()
+
+
+def main(mode: str, where: str, shell: str) -> None:
+    """Serve until the end of file on the channel, then leave nothing behind."""
+    namespace = mode != "tree"
     if namespace and os.getpid() != 1:
-        sys.exit("inside: mode `namespace` kills every process it sees, so it must be PID 1")
-    os.set_inheritable(fd, False)
-    set_limits(namespace)
+        sys.exit("inside: this mode kills every process it sees, so it must be PID 1")
+    fd = connected(where)
+    set_limits(mode == "namespace")
     harden(namespace)
     wake, tick = os.pipe()
     os.set_blocking(tick, False)
@@ -434,4 +448,4 @@ def main(mode: str, fd: int, shell: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    main(*sys.argv[1:4])

@@ -42,6 +42,8 @@ ISATAP = ("0:0:0:0:fcff:ffff::", "0:0:0:0:0:5efe::")
 """Mask and value of addresses that embed an IPv4 address in their last half."""
 
 TABLE = "artificer"
+ICMP, TCP, UDP, ICMP6 = 1, 6, 17, 58
+"""By number: a sandbox need not have /etc/protocols."""
 RESOLVERS_KEPT = 3
 FALLBACK_RESOLVERS = ("8.8.8.8", "8.8.4.4")
 """Docker's own choice for a host that names none but itself."""
@@ -71,7 +73,7 @@ def rules(reach: Filter) -> str:
         f"delete table inet {TABLE}",
         f"table inet {TABLE} {{",
         "chain refuse {",
-        "meta l4proto tcp reject with tcp reset",
+        f"meta l4proto {TCP} reject with tcp reset",
         "reject with icmpx type admin-prohibited",
         "}",
         "chain incoming {",
@@ -85,16 +87,16 @@ def rules(reach: Filter) -> str:
         'oifname "lo" accept',
         "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit } accept",
     ]
-    lines += _each(reach.resolvers, "meta l4proto { tcp, udp } th dport 53 accept")
+    lines += _each(reach.resolvers, f"meta l4proto {{ {TCP}, {UDP} }} th dport 53 accept")
     lines += _each(map(str, named), "accept")
     lines += _each(reach.hosts, "goto refuse")
     lines += _each(reach.allowed, "accept")
-    lines += ["meta l4proto { tcp, udp } th dport 53 goto refuse"]
+    lines += [f"meta l4proto {{ {TCP}, {UDP} }} th dport 53 goto refuse"]
     lines += _each(CLOSED_V4, "goto refuse")
     lines += [f"ip6 daddr != {OPEN_V6} goto refuse"]
     lines += _each(CLOSED_V6, "goto refuse")
     lines += [f"ip6 daddr & {ISATAP[0]} == {ISATAP[1]} goto refuse"]
-    lines += ["meta l4proto { tcp, udp, icmp, ipv6-icmp } accept", "goto refuse", "}", "}"]
+    lines += [f"meta l4proto {{ {ICMP}, {TCP}, {UDP}, {ICMP6} }} accept", "goto refuse", "}", "}"]
     return "\n".join(lines) + "\n"
 
 
@@ -102,11 +104,13 @@ def _each(blocks: Iterable[str], verdict: str) -> list[str]:
     """One rule a protocol: `verdict` for packets to any of `blocks`."""
     lines = []
     found = [ipaddress.ip_network(text) for text in blocks]
-    for version, word in ((4, "ip"), (6, "ip6")):
-        same = [block for block in found if block.version == version]
-        if same:
-            merged = ", ".join(str(block) for block in ipaddress.collapse_addresses(same))
-            lines.append(f"{word} daddr {{ {merged} }} {verdict}")
+    merged: dict[str, Iterable[Block]] = {
+        "ip": ipaddress.collapse_addresses(block for block in found if isinstance(block, ipaddress.IPv4Network)),
+        "ip6": ipaddress.collapse_addresses(block for block in found if isinstance(block, ipaddress.IPv6Network)),
+    }
+    for word, same in merged.items():
+        if listed := ", ".join(map(str, same)):
+            lines.append(f"{word} daddr {{ {listed} }} {verdict}")
     return lines
 
 
