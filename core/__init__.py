@@ -36,6 +36,25 @@ if TYPE_CHECKING:
         validate_revision,
     )
     from core.bundle.tree import digest_tree, scan_tree, write_tree
+    from core.cli_events import (
+        CliCall,
+        CliCharge,
+        CliDelta,
+        CliEnd,
+        CliEvent,
+        CliExit,
+        CliFigures,
+        CliNotice,
+        CliParser,
+        CliResult,
+        CliSession,
+        CliText,
+        CliTotal,
+        CliTurn,
+        Invocation,
+    )
+    from core.cli_process import CliProcess, Deadlines
+    from core.cli_provider import OUR_SERVER, CliProvider, Route, ask_cli, merge_environment
     from core.doors import build_launch, cancel_abandoned, run_launch
     from core.driver import (
         CorpusDocument,
@@ -105,7 +124,6 @@ if TYPE_CHECKING:
     from core.progress import ProgressGuard, Step, Verdict
     from core.provider import (
         Block,
-        CliProvider,
         Finish,
         Message,
         ModelProvider,
@@ -149,6 +167,12 @@ _HOMES = {
         "validate_revision"
     ),
     "core.bundle.tree": "digest_tree scan_tree write_tree",
+    "core.cli_events": (
+        "CliCall CliCharge CliDelta CliEnd CliEvent CliExit CliFigures CliNotice CliParser CliResult CliSession "
+        "CliText CliTotal CliTurn Invocation"
+    ),
+    "core.cli_process": "CliProcess Deadlines",
+    "core.cli_provider": "CliProvider OUR_SERVER Route ask_cli merge_environment",
     "core.doors": "build_launch cancel_abandoned run_launch",
     "core.driver": (
         "CorpusDocument Driver Limits Passage Persona Skill SkillInfo Tool ToolContext ToolOutput UnknownResource"
@@ -174,7 +198,7 @@ _HOMES = {
     ),
     "core.progress": "ProgressGuard Step Verdict",
     "core.provider": (
-        "Block CliProvider Finish Message ModelProvider ModelRequest Opaque Provider ProviderError ProviderStatus "
+        "Block Finish Message ModelProvider ModelRequest Opaque Provider ProviderError ProviderStatus "
         "StreamItem Text TextDelta Thinking ThinkingDelta ToolCall ToolCallDelta ToolResult ToolSpec TurnEnd Usage "
         "register_provider registered_providers"
     ),

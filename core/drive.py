@@ -45,7 +45,6 @@ class Drive:
         self.state = BuildState()
         self.standing = Standing()
         self.watching = Watching()
-        self.memory = CliMemory()
         self.grants = Grants({}, set(), set(), self._always)
         self.workspace: Workspace | None = None
         self.sandbox: Sandbox | None = None
@@ -190,10 +189,12 @@ class Drive:
 
     def _cli_input(self, agent: Assembled, provider: CliProvider) -> CliInput:
         info, persona, calls = self.log.info, agent.persona, self._calls(agent)
+        memory = CliMemory()
+        self.log.follow_with(memory.apply)
         return CliInput(
             host=self.host,
             provider=provider,
-            memory=self.memory,
+            memory=memory,
             calls=calls,
             tools=agent.specs,
             system=agent.system,

@@ -29,6 +29,7 @@ KINDS: Final = frozenset(
         "effect",  # the same, and outcome: a redacted response, or denied and detail
         "compaction",  # summary, upto, before_tokens, after_tokens
         "repair",  # what, calls: a history mended at load
+        "provider_session",  # provider, route, native, model, mode, directory, total, told: an agent CLI's own session
         "notice",  # text: something a person should know, not part of the conversation
     }
 )

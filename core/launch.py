@@ -39,7 +39,8 @@ class LaunchInput:
     A new session needs `task` (the first message) and may fix `session`, its id. An existing `session` goes
     on: with `task` as the person's next message, with `answer` to what it waits for, or with neither.
     `provider` is a name or a Provider; what is None keeps what the session was started with. `watch` sees
-    every event once it is stored. With `replay`, effects are answered from that session's record alone.
+    every event once it is stored. With `replay`, effects are answered from that session's record alone. A new
+    session with `fork` begins as that session's conversation stands, where the provider can fork.
     """
 
     host: Host
@@ -60,6 +61,7 @@ class LaunchInput:
     publish: bool = False
     source: str | None = None
     replay: str | None = None
+    fork: str | None = None
     context_window: int | None = None
     mailbox: Mailbox = field(default_factory=Mailbox)
     watch: Callable[[Event], None] | None = None
@@ -68,7 +70,7 @@ class LaunchInput:
     @property
     def provider_name(self) -> str | None:
         """The name of `provider`, however it was given."""
-        return self.provider.name if isinstance(self.provider, Provider) else self.provider
+        return self.provider.full_name if isinstance(self.provider, Provider) else self.provider
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,6 +141,7 @@ class _Loop:
         self.log = log
         self.given = given
         self.pauses = 0
+        self.whatever_steps = replace(given.limits, steps=None)
         self.provider_name = given.provider.name
 
     def heed(self) -> None:
@@ -189,7 +190,7 @@ class _Loop:
         except _OutOfTime:
             raise self._out_of_time() from None
         except ProviderError as error:
-            raise Stopped(_provider_stop(error)) from error
+            raise Stopped(provider_stop(error)) from error
         self._store(turn)
         if turn.finish == "refusal":
             raise Stopped(StopRecord(Stop.REFUSED, "refusal", self.log.history.reply or None))
@@ -292,7 +293,7 @@ class _Loop:
         self.pauses += 1
         if self.pauses > MAX_PAUSES:
             message = f"The model paused its turn {self.pauses} times without going on."
-            raise Stopped(_provider_stop(ProviderError("endless_pause", message)))
+            raise Stopped(provider_stop(ProviderError("endless_pause", message)))
 
     # --- what an answer without calls means --------------------------------------------------------
 
@@ -310,7 +311,7 @@ class _Loop:
             self._continue()
         elif history.finish == "context":
             message = "The conversation fills the model's window."
-            raise Stopped(_provider_stop(ProviderError("context", message)))
+            raise Stopped(provider_stop(ProviderError("context", message)))
         elif history.finish == "refusal":
             raise Stopped(StopRecord(Stop.REFUSED, "refusal", history.reply or None))
         elif not history.reply.strip():
@@ -353,22 +354,13 @@ class _Loop:
 
     def _check_limits(self, *, counting_steps: bool = True) -> None:
         """Before anything more is started: is there anything left to spend?"""
-        limits = self.given.limits if counting_steps else replace(self.given.limits, steps=None)
+        limits = self.given.limits if counting_steps else self.whatever_steps
         hit = limit_hit(limits, self.log.info, self.log.history.turns, self._seconds())
         if hit is not None:
             raise self._spent(hit)
 
     def _spent(self, hit: LimitHit) -> Stopped:
-        waiting = Waiting(
-            kind="budget",
-            id=hit.name,
-            message=f"The limit of {hit.limit} {hit.name} is spent ({hit.spent}). Extend it by a number, or end here.",
-            options=(Option("extend", "extend N: allow N more"), Option("end", "end here")),
-            recommended="end",
-        )
-        output = _last_reply(self.log.history.messages) or None
-        evidence = {"limit": hit.name, "allowed": hit.limit, "spent": hit.spent}
-        return Stopped(StopRecord(Stop.BUDGET, hit.name, output, waiting, evidence))
+        return Stopped(budget_stop(hit, _last_reply(self.log.history.messages) or None))
 
 
 # --- small decisions -----------------------------------------------------------------------------------
@@ -403,7 +395,21 @@ def doom_loop(verdict: Verdict, output: str | None) -> StopRecord:
     return StopRecord(Stop.DOOM_LOOP, verdict.rule, output or None, waiting, dict(verdict.evidence))
 
 
-def _provider_stop(error: ProviderError) -> StopRecord:
+def budget_stop(hit: LimitHit, output: str | None) -> StopRecord:
+    """The stop for a spent limit, which a person may extend. `output` is the last reply's text."""
+    waiting = Waiting(
+        kind="budget",
+        id=hit.name,
+        message=f"The limit of {hit.limit} {hit.name} is spent ({hit.spent}). Extend it by a number, or end here.",
+        options=(Option("extend", "extend N: allow N more"), Option("end", "end here")),
+        recommended="end",
+    )
+    evidence = {"limit": hit.name, "allowed": hit.limit, "spent": hit.spent}
+    return StopRecord(Stop.BUDGET, hit.name, output, waiting, evidence)
+
+
+def provider_stop(error: ProviderError) -> StopRecord:
+    """The stop for a provider that failed."""
     text = f"{error.message} {error.hint}".strip()
     evidence = {"message": error.message, "hint": error.hint, "text": text}
     return StopRecord(Stop.PROVIDER_ERROR, error.detail, None, None, evidence)

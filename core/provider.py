@@ -1,4 +1,4 @@
-"""What thinks: the interface of a model, the interface of an agent CLI, and the registry of both."""
+"""What thinks: the interface of a model, what an agent CLI (`core.cli_provider`) shares with it, and the registry."""
 
 from __future__ import annotations
 
@@ -197,6 +197,11 @@ class Provider(ABC):
     #: True where the provider may use the unsafe process sandbox with a warning, as it runs no source code.
     runs_no_source_code: ClassVar[bool] = False
 
+    @property
+    def full_name(self) -> str:
+        """`name`, and the route where it is not the default: `claude_code:api`."""
+        return self.name
+
     async def preflight(self) -> ProviderStatus:
         """Whether it could answer now. No network request, within a second."""
         return ProviderStatus("ready")
@@ -235,23 +240,6 @@ class ModelProvider(Provider):
     def context_window(self, model: str | None) -> int | None:
         """The model's window in tokens, None where unknown."""
         return None
-
-
-class CliProvider(Provider):
-    """An agent CLI that drives itself in a subprocess: the seam only, until a provider fills it.
-
-    Subclasses override the hooks below; the public verbs validate and emit.
-    """
-
-    def invoke(self, prompt: str, *, model: str | None = None, resume: str | None = None) -> list[str]:
-        """The argument vector for one turn. The prompt always follows `--`."""
-        if not prompt.strip():
-            raise ValueError("a prompt is needed")
-        return [*self._invoke(model=model, resume=resume), "--", prompt]
-
-    @abstractmethod
-    def _invoke(self, *, model: str | None, resume: str | None) -> list[str]:
-        """Hook: the argument vector up to `--`."""
 
 
 # --- registry ------------------------------------------------------------------------------------------

@@ -107,6 +107,12 @@ class SessionLog:
         if draft is not None and not draft[1].strip():
             self.store.clear_draft(self.id)
 
+    def follow_with(self, reduce: Callable[[Event], None]) -> None:
+        """One more reducer, from the session's first event on."""
+        for event in self.store.events(self.id):
+            reduce(event)
+        self._reducers = (*self._reducers, reduce)
+
     def append(self, *pairs: Pair, **columns: Any) -> list[Event]:
         """Store (kind, data) pairs and columns in one transaction, then show them. Raises StoreError."""
         events = self.store.append(self.id, pairs, columns or None)

@@ -7,6 +7,8 @@ import contextlib
 import json
 import os
 import socket
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +18,17 @@ DEADLINE_S = 5.0
 LONGEST_LINE = 4_000_000
 
 
-async def serve(host: Host, supervisor: Supervisor) -> asyncio.Server:
-    """Listen on this process's socket for interrupt, answer and say. Close the server when done."""
+async def serve(host: Host, supervisor: Supervisor | None = None) -> asyncio.Server:
+    """Listen on this process's socket: interrupt, answer and say reach `supervisor`, tools and call the sessions
+    whose provider drives itself. Close the server when done."""
     path = host.store.own_socket()
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
     async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            line = await asyncio.wait_for(reader.readline(), DEADLINE_S)
-            reply = _act(host, supervisor, json.loads(line))
+            request = json.loads(await asyncio.wait_for(reader.readline(), DEADLINE_S))
+            reply = await _tools(host, request, reader) or _act(host, supervisor, request)
         except (ValueError, TimeoutError, ConnectionError) as error:
             reply = {"ok": False, "message": str(error)}
         with contextlib.suppress(ConnectionError):
@@ -38,8 +41,52 @@ async def serve(host: Host, supervisor: Supervisor) -> asyncio.Server:
     return server
 
 
-def _act(host: Host, supervisor: Supervisor, request: Any) -> dict[str, Any]:
-    if not isinstance(request, dict) or not isinstance(request.get("session"), str):
+async def offer(host: Host, session: str) -> tuple[Sequence[str], Mapping[str, str]]:
+    """Make the tools of `session` reachable, where nothing listens yet, and the command that brings them to an MCP
+    client, with what its environment must hold."""
+    path = host.store.own_socket()
+    try:
+        _, writer = await asyncio.open_unix_connection(str(path))
+        writer.close()
+    except OSError:
+        _listening[str(path)] = await serve(host)  # for as long as this process's loop runs
+    command = [sys.executable, "-P", "-m", "impl.mcp_server", "--session", session, "--socket", str(path)]
+    roots = os.pathsep.join(p for p in sys.path if p and os.path.isdir(os.path.join(p, "impl")))
+    return command, {"PYTHONPATH": roots} if roots else {}
+
+
+_listening: dict[str, asyncio.Server] = {}
+
+
+async def _tools(host: Host, request: Any, reader: asyncio.StreamReader) -> dict[str, Any] | None:
+    """Answer `tools` and `call`; None for any other request. A client that goes away cancels its call."""
+    if not isinstance(request, dict) or request.get("op") not in ("tools", "call"):
+        return None
+    door = host.doors.get(str(request.get("session")))
+    if door is None:
+        return {"ok": False, "message": "This session is not driven by an agent CLI now."}
+    if request["op"] == "tools":
+        rows = [{"name": s.name, "description": s.description, "inputSchema": s.input_schema} for s in door.specs()]
+        return {"ok": True, "tools": rows}
+    id = request.get("id")
+    name = str(request.get("name"))
+    running = asyncio.ensure_future(door.call(name, request.get("args"), id if isinstance(id, str) else None))
+    gone = asyncio.ensure_future(reader.read(1))
+    try:
+        await asyncio.wait({running, gone}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        gone.cancel()
+        if not running.done():
+            running.cancel()
+    try:
+        ok, text = await running
+    except asyncio.CancelledError:
+        return {"ok": False, "message": "The call was cancelled."}
+    return {"ok": True, "succeeded": ok, "text": text}
+
+
+def _act(host: Host, supervisor: Supervisor | None, request: Any) -> dict[str, Any]:
+    if supervisor is None or not isinstance(request, dict) or not isinstance(request.get("session"), str):
         return {"ok": False, "message": "not a request"}
     session, text = request["session"], request.get("text")
     match request.get("op"):

@@ -9,7 +9,7 @@ from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
-from core import Provider, registered_providers
+from core import CliProvider, Provider, registered_providers
 
 #: name -> "module:class", imported when first asked for. A new provider is one module and one line here.
 BUILTIN: Mapping[str, str] = MappingProxyType(
@@ -17,6 +17,7 @@ BUILTIN: Mapping[str, str] = MappingProxyType(
         "offline": "impl.providers.offline:OfflineProvider",
         "anthropic": "impl.providers.anthropic:AnthropicProvider",
         "openai_compatible": "impl.providers.openai_compatible:OpenAICompatibleProvider",
+        "claude_code": "impl.providers.claude_code:ClaudeCodeProvider",
     }
 )
 
@@ -27,19 +28,30 @@ _instances: dict[str, tuple[object, Provider]] = {}
 
 
 def load_provider(name: str) -> Provider:
-    """The provider called `name`, one instance a process. `-` and `_` are the same.
+    """The provider called `name`, one instance a process. `-` and `_` are the same; `name:route` takes a route of an
+    agent CLI.
 
     Registered ones come first, then the built-in, then entry points. Raises LookupError naming what there
     is; an entry point that does not import raises what it raised.
     """
+    name, _, route = name.partition(":")
     found = _find(name) or _find(name.replace("-", "_"))
     if found is None:
         raise LookupError(_unknown(name))
     key, source, make = found
+    key = f"{key}:{route}" if route else key
     kept = _instances.get(key)
     if kept is None or kept[0] != source:
-        kept = _instances[key] = (source, make())
+        made = make()
+        kept = _instances[key] = (source, _routed(made, route) if route else made)
     return kept[1]
+
+
+def _routed(made: Provider, route: str) -> Provider:
+    """The same provider on a route of its own. Raises LookupError where it has none of that name."""
+    if not isinstance(made, CliProvider):
+        raise LookupError(f"{made.name} has no routes: leave out {':' + route!r}.")
+    return type(made)(route)
 
 
 def provider_names() -> list[str]:

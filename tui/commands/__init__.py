@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from tui.commands import bundles, credentials, house, output, sessions
+from tui.commands import bundles, credentials, house, mcp, output, sessions
 from tui.commands.hosting import close_hosts
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ sessions.add_to(app)
 bundles.add_to(app)
 house.add_to(app)
 credentials.add_to(app)
+mcp.add_to(app)
 
 
 def run(argv: list[str]) -> int:

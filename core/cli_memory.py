@@ -1,0 +1,141 @@
+"""What an agent CLI has been told of a session, projected from its events, and the next prompt it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from core.calls import cap
+from core.cli_events import CliTotal
+from core.events import Event
+from core.history import History
+from core.provider import Message, Opaque, Text, Thinking, ToolCall, ToolResult
+
+LONGEST_RETELLING: Final = 200_000
+"""Characters of a conversation that a CLI which was not there is told; its head and tail where it is longer."""
+_NOT_TOLD: Final = frozenset({"skipped", "cancelled", "unknown"})
+"""Results that no running CLI was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A CLI's own session, as the last `provider_session` event says."""
+
+    native: str
+    directory: str
+    route: str
+    model: str | None
+    total: CliTotal
+
+    @staticmethod
+    def of(data: Mapping[str, Any]) -> Known:
+        """Read the event's body."""
+        model = data.get("model")
+        return Known(
+            str(data.get("native", "")),
+            str(data.get("directory", "")),
+            str(data.get("route", "")),
+            model if isinstance(model, str) else None,
+            CliTotal.from_json(data.get("total")),
+        )
+
+
+class CliMemory:
+    """A reducer over a session's events. `unsaid` is what came since a CLI was last told something: the person's
+    words, nudges, results of calls it no longer waited for."""
+
+    def __init__(self) -> None:
+        self.unsaid: list[str] = []
+        self._known: dict[str, Known] = {}
+        self._stale: set[str] = set()
+        self._open: dict[str, str] = {}
+        self._waited: dict[str, str] = {}
+
+    def apply(self, event: Event) -> None:
+        """Take one more event."""
+        data = event.data
+        match event.kind:
+            case "message" if data.get("role") == "user":
+                self.unsaid.append(str(data.get("text", "")))
+            case "message":
+                self._answered(data)
+            case "nudge" if not data.get("delivered"):
+                self.unsaid.append(str(data.get("text", "")))
+            case "tool_result":
+                self._result(data)
+            case "stop":
+                self._waited.update(self._open)
+            case "provider_session" if data.get("native"):
+                self._session(data)
+            case "rewind" | "compaction":
+                self._stale.update(self._known)
+            case _:
+                pass
+
+    def known(self, provider: str, route: str) -> Known | None:
+        """The CLI's session to go on with; None where there is none, or it missed something of this one."""
+        found = self._known.get(provider)
+        return found if found is not None and found.route == route and provider not in self._stale else None
+
+    def forget(self, provider: str) -> None:
+        """The CLI does not know its session any more."""
+        self._known.pop(provider, None)
+
+    def _session(self, data: Mapping[str, Any]) -> None:
+        provider = str(data.get("provider"))
+        self._known[provider] = Known.of(data)
+        if data.get("told"):
+            self._stale.discard(provider)
+            self.unsaid.clear()
+
+    def _answered(self, data: Mapping[str, Any]) -> None:
+        by = data.get("provider")
+        self._stale.update(name for name in self._known if name != by and by is not None)
+        rows = data.get("blocks")
+        self._open = {
+            str(row.get("id")): str(row.get("name"))
+            for row in (rows if isinstance(rows, list) else ())
+            if isinstance(row, dict) and row.get("t") == "call"
+        }
+
+    def _result(self, data: Mapping[str, Any]) -> None:
+        call = str(data.get("call"))
+        name = self._waited.pop(call, None)
+        known = self._open.pop(call, None)
+        if name is None and data.get("status") not in _NOT_TOLD:
+            return
+        self.unsaid.append(f"The result of your call of {name or known or 'a tool'}:\n{data.get('output', '')}")
+
+
+def prompt_for(memory: CliMemory, history: History, *, fresh: bool) -> str | None:
+    """What to tell the CLI now; None where there is nothing. A fresh session of a conversation that has gone on
+    without it is told all of it."""
+    said = "\n\n".join(text for text in memory.unsaid if text.strip())
+    if not fresh or not any(message.role == "assistant" for message in history.messages):
+        return said or None
+    last = max(n for n, message in enumerate(history.messages) if message.role == "assistant")
+    earlier = cap(retell(history.messages[: last + 1]), LONGEST_RETELLING)
+    now = retell(history.messages[last + 1 :]) or "Go on."
+    return (
+        "You take over a conversation in the middle. What was said and done so far, oldest first:\n\n"
+        f"<conversation>\n{earlier}\n</conversation>\n\nGo on from here. Now:\n\n{now}"
+    )
+
+
+def retell(messages: Sequence[Message]) -> str:
+    """Messages as plain text."""
+    return "\n\n".join(part for message in messages for part in _parts(message))
+
+
+def _parts(message: Message) -> Iterable[str]:
+    for block in message.blocks:
+        match block:
+            case Text():
+                yield block.text if message.role == "user" else f"[you] {block.text}"
+            case ToolCall():
+                yield f"[you called {block.name} with {dict(block.args or {})!r}]"
+            case ToolResult():
+                yield f"[its result{'' if block.ok else ', a failure'}] {block.output}"
+            case Thinking() | Opaque():
+                pass

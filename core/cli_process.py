@@ -1,0 +1,128 @@
+"""The process of one CLI turn: its lines however long, its stderr apart, its death in every case."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from core.cli_events import CliExit, Invocation
+from core.provider import ProviderError
+
+LONGEST_LINE: Final = 64_000_000
+STDERR_TAIL: Final = 16_384
+_CHUNK: Final = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """Seconds. `silent`: a turn in which nothing is printed and none of our tools runs has hung. `linger`: how long
+    the process may live after its result. `interrupt`: how long it may take to end once interrupted."""
+
+    silent: float = 600.0
+    linger: float = 5.0
+    interrupt: float = 0.7
+
+
+class CliProcess:
+    """A running CLI. `lines()` gives what it prints; afterwards `exit()` tells how it ended. `close()` leaves no
+    process of its group behind, whatever happened."""
+
+    def __init__(self, process: asyncio.subprocess.Process, deadlines: Deadlines) -> None:
+        self._process = process
+        self.deadlines = deadlines
+        self._stderr = bytearray()
+        self._tasks = [asyncio.create_task(self._drain())]
+        self.dropped = 0
+        """Lines that were longer than LONGEST_LINE."""
+
+    @classmethod
+    async def start(cls, invocation: Invocation, env: Mapping[str, str], deadlines: Deadlines) -> CliProcess:
+        """Start it in a session of its own. Raises ProviderError."""
+        pipe, none = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *invocation.argv,
+                env=dict(env),
+                cwd=invocation.cwd,
+                stdin=none if invocation.stdin is None else pipe,
+                stdout=pipe,
+                stderr=pipe,
+                start_new_session=True,
+            )
+        except OSError as error:
+            message = f"{invocation.argv[0]} cannot be started: {error.strerror or error}."
+            raise ProviderError("not_installed", message, hint="See: artificer providers") from error
+        made = cls(process, deadlines)
+        if invocation.stdin is not None:
+            made._tasks.append(asyncio.create_task(made._write(invocation.stdin)))
+        return made
+
+    async def lines(self) -> AsyncIterator[str]:
+        """Every line of stdout, decoded; what is not UTF-8 becomes U+FFFD. Ends at the end of stdout."""
+        assert self._process.stdout is not None
+        kept, parts, size = True, [], 0
+        while chunk := await self._process.stdout.read(_CHUNK):
+            *whole, rest = chunk.split(b"\n")
+            for piece in whole:
+                if kept:
+                    parts.append(piece)
+                    yield b"".join(parts).decode("utf-8", "replace")
+                kept, parts, size = True, [], 0
+            size += len(rest)
+            if kept and size > LONGEST_LINE:
+                kept, parts = False, []
+                self.dropped += 1
+            if kept and rest:
+                parts.append(rest)
+        if parts:
+            yield b"".join(parts).decode("utf-8", "replace")
+
+    def interrupt(self) -> None:
+        """Ask it to end, as ctrl+c would: the CLI itself, as what it started is its own to end."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGINT)
+
+    async def exit(self, within: float) -> CliExit:
+        """How it ended. What has not ended `within` seconds is killed with its whole group."""
+        try:
+            async with asyncio.timeout(within):
+                await self._process.wait()
+        except TimeoutError:
+            self._kill()
+            await self._process.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.2):  # what it started may hold stderr open
+                await asyncio.shield(self._tasks[0])
+        code = self._process.returncode
+        return CliExit(code if code is not None else -1, self._stderr.decode("utf-8", "replace"))
+
+    async def close(self) -> None:
+        """Kill what is left of it and of all it started, and reap it."""
+        self._kill()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._process.wait()
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def _drain(self) -> None:
+        assert self._process.stderr is not None
+        while chunk := await self._process.stderr.read(_CHUNK):
+            self._stderr += chunk
+            del self._stderr[:-STDERR_TAIL]
+
+    async def _write(self, data: bytes) -> None:
+        stdin = self._process.stdin
+        assert stdin is not None
+        with contextlib.suppress(ConnectionError):
+            stdin.write(data)
+            await stdin.drain()
+        stdin.close()
