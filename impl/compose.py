@@ -36,6 +36,7 @@ def build_host(home: Path | None = None, settings: Settings | None = None) -> Ho
         new_id=new_id,
         transport=_Transport(),
         checks=checks,
+        offer=offer,
     )
     host.secrets = cast("Secrets", _Lazily(lambda: kept_secrets(host)))
     return host
@@ -83,6 +84,13 @@ def checks(host: Host, sandbox: str | None) -> Sequence[Callable[[Path], Any]]:
     from impl.tools.gate import example_check
 
     return (example_check(host, sandbox),)
+
+
+async def offer(host: Host, session: str) -> tuple[Sequence[str], Mapping[str, str]]:
+    """Make a session's tools reachable for the agent CLI that drives it."""
+    from impl.control import offer as reachable
+
+    return await reachable(host, session)
 
 
 class _Sandboxes:
