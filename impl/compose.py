@@ -14,6 +14,7 @@ from impl.store.sqlite import SqliteStore, utc_now
 
 if TYPE_CHECKING:
     from core import Allowed, Denied, EffectPolicy, EffectResponse, Secrets, Transport
+    from impl.sandboxes.options import Options
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -28,7 +29,7 @@ def build_host(home: Path | None = None, settings: Settings | None = None) -> Ho
     host = Host(
         home=home,
         store=SqliteStore(home, durability="full" if settings.durability == "full" else "process"),
-        sandboxes=_Sandboxes(),
+        sandboxes=_Sandboxes(sandbox_options(home, settings)),
         provider=provider,
         driver=driver,
         settings=settings,
@@ -96,7 +97,8 @@ async def offer(host: Host, session: str) -> tuple[Sequence[str], Mapping[str, s
 class _Sandboxes:
     """The kinds of sandbox there are here; each choice is made once a process."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: Callable[[], Options]) -> None:
+        self._options = options
         self._chosen: dict[str | None, tuple[Sandbox, str]] = {}
 
     async def choose(self, requested: str | None) -> tuple[Sandbox, str]:
@@ -104,8 +106,31 @@ class _Sandboxes:
         if requested not in self._chosen:
             from impl.sandboxes import choose
 
-            self._chosen[requested] = await choose(requested)
+            options = self._options()
+            self._chosen[requested] = await choose(requested, options)
+            if self._chosen[requested][0].name == "docker" and options.home is not None:
+                from impl.sandboxes.sweep import sweep_at_start
+
+                sweep_at_start(options.home)
         return self._chosen[requested]
+
+
+def sandbox_options(home: Path, settings: Settings) -> Callable[[], Options]:
+    """What the settings say of sandboxes, read on first use."""
+
+    def options() -> Options:
+        from impl.sandboxes.options import Options
+
+        return Options(
+            home=home,
+            image=settings.sandbox_image,
+            allow_cidrs=settings.allow_cidrs,
+            ca_bundle=settings.ca_bundle,
+            ttl_s=float(settings.sandbox_ttl),
+            quota=settings.workspace_quota * 1_000_000,
+        )
+
+    return options
 
 
 def provider(name: str) -> Provider:
