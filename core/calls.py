@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from core.arguments import Arguments
 from core.driver import Decision, Tool, ToolOutput
 from core.policy import COMMAND_DEFAULTS, decide
 from core.ports import SandboxUnavailable, StoreError, Workspace
@@ -113,7 +114,7 @@ class Calls:
         self._workspace_digest = workspace_digest
         self._unsafe = unsafe
         self._digest: str | None = None
-        self._validators: dict[str, Any] = {}
+        self._arguments: dict[str, Arguments] = {}
 
     def next(self) -> list[ToolCall]:
         """The open calls to run now: those from the front that may run at once, else the first alone."""
@@ -165,33 +166,10 @@ class Calls:
         return self._schema_problem(call.name, call.args)
 
     def _schema_problem(self, name: str, args: Mapping[str, Any]) -> str | None:
-        from jsonschema.exceptions import SchemaError, ValidationError, best_match
-
-        try:
-            errors: list[ValidationError] = list(itertools.islice(self._validator(name).iter_errors(dict(args)), 20))
-        except SchemaError as error:
-            return f"This call was not run: the schema of {name} is broken: {error.message[:500]}"
-        except Exception as error:  # noqa: BLE001 - a schema may break its validator in any way; it is not ours
-            return f"This call was not run: the schema of {name} is broken: {str(error)[:500]}"
-        if not errors:
-            return None
-        worst = best_match(errors) or errors[0]
-        where = "/".join(str(part) for part in worst.absolute_path)
-        at = f" at {where}" if where else ""
-        return f"This call was not run: its arguments do not fit the schema{at}: {worst.message[:500]}"
-
-    def _validator(self, name: str) -> Any:
-        """The validator of a tool's schema; references go nowhere, least of all to the network."""
-        validator = self._validators.get(name)
-        if validator is None:
-            from jsonschema import Draft202012Validator
-            from referencing import Registry
-
-            schema = dict(self._tools[name].spec.input_schema)
-            Draft202012Validator.check_schema(schema)
-            registry: Any = Registry()
-            validator = self._validators[name] = Draft202012Validator(schema, registry=registry)
-        return validator
+        arguments = self._arguments.get(name)
+        if arguments is None:
+            arguments = self._arguments[name] = Arguments(name, self._tools[name].spec.input_schema)
+        return arguments.problem(args)
 
     def _reject(self, call: ToolCall, why: str) -> None:
         result = {"call": call.id, "ok": False, "output": why, "status": "rejected"}

@@ -1,0 +1,99 @@
+"""Whether the arguments of a call fit its tool's schema, and in words a model can act on why not."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+_TYPES: Final[Mapping[str, type]] = {"string": str, "integer": int, "boolean": bool}
+_FLAT: Final = frozenset({"type", "properties", "required", "additionalProperties", "description", "title"})
+_PLAIN: Final = frozenset({"type", "minLength", "minimum", "maximum", "description", "title"})
+_OTHER: Final[tuple[type, float, float]] = (type(None), math.inf, -math.inf)
+"""Fits nothing: the validator decides."""
+
+
+class Arguments:
+    """The schema of one tool. Equal schemas share what was compiled, across sessions."""
+
+    def __init__(self, tool: str, schema: Mapping[str, Any]) -> None:
+        self._tool = tool
+        self._fits, self._errors = _compiled(json.dumps(schema))
+
+    def problem(self, args: Mapping[str, Any]) -> str | None:
+        """What is wrong with `args`, None where nothing is."""
+        if self._fits is not None and self._fits(args):
+            return None
+        return self._errors(self._tool, args)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(text: str) -> tuple[Callable[[Mapping[str, Any]], bool] | None, Callable[..., str | None]]:
+    schema = json.loads(text)
+    return _flat(schema), _Full(schema)
+
+
+def _flat(schema: Any) -> Callable[[Mapping[str, Any]], bool] | None:
+    """A check that says yes to most valid arguments of a schema that is a flat list of words, whole numbers and
+    switches, in a fiftieth of the validator's time. What it does not say yes to, the validator decides."""
+    if not isinstance(schema, dict) or schema.get("type") != "object" or not schema.keys() <= _FLAT:
+        return None
+    required = schema.get("required", [])
+    if not isinstance(required, list) or schema.get("additionalProperties") is not False:
+        return None
+    plain: dict[str, tuple[type, float, float]] = {}
+    for name, part in schema.get("properties", {}).items():
+        if isinstance(part, dict) and part.keys() <= _PLAIN and part.get("type") in _TYPES:
+            kind = _TYPES[part["type"]]
+            low = part.get("minLength", 0) if kind is str else part.get("minimum", -math.inf)
+            plain[name] = (kind, low, math.inf if kind is str else part.get("maximum", math.inf))
+    needed = frozenset(required)
+
+    def fits(args: Mapping[str, Any]) -> bool:
+        if not needed <= args.keys():
+            return False
+        for name, value in args.items():
+            kind, low, high = plain.get(name, _OTHER)
+            if type(value) is not kind or not low <= (len(value) if kind is str else value) <= high:
+                return False
+        return True
+
+    return fits
+
+
+class _Full:
+    """The validator proper, made on first use: it costs milliseconds."""
+
+    def __init__(self, schema: Any) -> None:
+        self._schema = schema
+        self._validator: Any = None
+
+    def __call__(self, tool: str, args: Mapping[str, Any]) -> str | None:
+        from jsonschema.exceptions import SchemaError, ValidationError, best_match
+
+        try:
+            errors: list[ValidationError] = list(itertools.islice(self._get().iter_errors(dict(args)), 20))
+        except SchemaError as error:
+            return f"This call was not run: the schema of {tool} is broken: {error.message[:500]}"
+        except Exception as error:  # noqa: BLE001 - a schema may break its validator in any way; it is not ours
+            return f"This call was not run: the schema of {tool} is broken: {str(error)[:500]}"
+        if not errors:
+            return None
+        worst = best_match(errors) or errors[0]
+        where = "/".join(str(part) for part in worst.absolute_path)
+        at = f" at {where}" if where else ""
+        return f"This call was not run: its arguments do not fit the schema{at}: {worst.message[:500]}"
+
+    def _get(self) -> Any:
+        """References go nowhere, least of all to the network."""
+        if self._validator is None:
+            from jsonschema import Draft202012Validator
+            from referencing import Registry
+
+            Draft202012Validator.check_schema(self._schema)
+            registry: Any = Registry()
+            self._validator = Draft202012Validator(self._schema, registry=registry)
+        return self._validator
