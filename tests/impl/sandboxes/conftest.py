@@ -1,38 +1,61 @@
-"""Workspaces of both kinds, and what the host sees of their processes."""
+"""Workspaces of every kind, and what the host sees of their processes."""
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from core import Workspace
-from impl.sandboxes import SANDBOXES
+from core import Sandbox, Workspace
+from impl.sandboxes import SANDBOXES, daemon
 from impl.sandboxes.bubblewrap import BubblewrapSandbox
+from impl.sandboxes.containers import LABEL
+from impl.sandboxes.inside import descendants
+from impl.sandboxes.options import Options
 
 Open = Callable[..., Awaitable[Workspace]]
 
+BUBBLEWRAP = pytest.param("bubblewrap")
+FILTERED = pytest.param("filtered", marks=pytest.mark.slow)
+"""Bubblewrap with its filtered network."""
+DOCKER = pytest.param("docker", marks=pytest.mark.docker)
+"""Docker on the local image, with no network."""
 
-@pytest.fixture(params=["bubblewrap", "process"])
+
+@pytest.fixture(params=[BUBBLEWRAP, "process", FILTERED, DOCKER])
 def kind(request: pytest.FixtureRequest) -> str:
     """Each kind of sandbox in turn."""
     return str(request.param)
 
 
 @pytest.fixture
-async def opened(tmp_path: Path) -> AsyncIterator[Open]:
+def options(tmp_path: Path) -> Options:
+    """Options whose home is this test's own."""
+    return Options(home=tmp_path, image="local")
+
+
+@pytest.fixture
+async def opened(tmp_path: Path, options: Options) -> AsyncIterator[Open]:
     """Opens workspaces by kind (on a fresh directory, or the one named) and closes them after the test."""
     workspaces: list[Workspace] = []
 
-    async def open_one(kind: str, path: Path | None = None) -> Workspace:
-        sandbox = SANDBOXES[kind]()
+    async def open_one(
+        kind: str, path: Path | None = None, network: bool = False, given: Options | None = None
+    ) -> Workspace:
+        sandbox: Sandbox = SANDBOXES["bubblewrap" if kind == "filtered" else kind](given or options)
         problem = await sandbox.probe()
         if problem is not None:
             pytest.skip(f"{kind} does not work here: {problem}")
-        workspace = await sandbox.open(path or tmp_path / f"work-{len(workspaces)}")
+        network = network or kind == "filtered"
+        workspace = await sandbox.open(path or tmp_path / f"work-{len(workspaces)}", network=network)
         workspaces.append(workspace)
+        if network:
+            await workspace.run("true")
+            if note := getattr(sandbox, "note", ""):
+                pytest.skip(f"{kind} has no filtered network here: {note}")
         return workspace
 
     yield open_one
@@ -46,10 +69,10 @@ async def workspace(kind: str, opened: Open) -> Workspace:
     return await opened(kind)
 
 
-@pytest.fixture
-async def isolated(opened: Open) -> Workspace:
-    """A bubblewrap workspace."""
-    return await opened("bubblewrap")
+@pytest.fixture(params=[BUBBLEWRAP, DOCKER])
+async def isolated(request: pytest.FixtureRequest, opened: Open) -> Workspace:
+    """A workspace of each kind that isolates, without a network."""
+    return await opened(str(request.param))
 
 
 @pytest.fixture
@@ -60,6 +83,49 @@ async def bubblewrap() -> BubblewrapSandbox:
     if problem is not None:
         pytest.skip(f"bubblewrap does not work here: {problem}")
     return sandbox
+
+
+class Containers:
+    """The containers of one home, asked of the daemon."""
+
+    def __init__(self, home: Path) -> None:
+        path = daemon.find()
+        if isinstance(path, str):
+            pytest.skip(f"docker does not work here: {path}")
+        self.home = home
+        self.daemon = daemon.Daemon(path)
+
+    def rows(self) -> list[dict[str, object]]:
+        """What there is, in any state, inspected; the work container first."""
+        found = self.daemon.call(lambda client: client.containers(all=True), 20)
+        names = [str(row["Names"][0]) for row in found if row["Labels"].get(LABEL) == str(self.home)]
+        return [
+            self.daemon.call(lambda client, n=name: client.inspect_container(n), 20) for name in sorted(names)[::-1]
+        ]
+
+    def work(self) -> dict[str, object]:
+        """The one work container."""
+        return next(row for row in self.rows() if "-work-" in str(row["Name"]))
+
+
+@pytest.fixture
+def containers(tmp_path: Path) -> Containers:
+    """This test's containers."""
+    return Containers(tmp_path)
+
+
+def kept_pids(workspace: Workspace, home: Path) -> list[int]:
+    """The processes kept for this test's workspaces, as the host sees them."""
+    if workspace.kind == "docker":
+        return [int(row["State"]["Pid"]) for row in Containers(home).rows()]  # type: ignore[index, call-overload]
+    found = []
+    for pid in descendants(os.getpid()):
+        try:
+            if b"inside.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+        except OSError:
+            continue  # it ended while we looked
+    return found
 
 
 class Marker:

@@ -40,14 +40,21 @@ def test_every_kind_names_itself() -> None:
     assert [name for name, kind in kinds.items() if kind.unsafe] == ["process"]
 
 
-async def test_bubblewrap_is_taken_where_it_works(bubblewrap: BubblewrapSandbox) -> None:
+@pytest.fixture(autouse=True)
+def no_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Docker daemon, whatever runs here."""
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+
+
+async def test_without_a_daemon_bubblewrap_is_taken_and_the_reason_said(bubblewrap: BubblewrapSandbox) -> None:
     sandbox, reason = await choose()
-    assert (sandbox.name, reason) == ("bubblewrap", "")
+    assert sandbox.name == "bubblewrap"
+    assert reason.startswith("docker: no Docker daemon runs here")
 
 
 async def test_without_bwrap_the_unsafe_kind_is_taken_and_the_reason_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent:/bin")
-    monkeypatch.setattr("shutil.which", lambda program: None if program == "bwrap" else f"/bin/{program}")
+    monkeypatch.setattr("shutil.which", lambda program, path=None: None if program == "bwrap" else f"/bin/{program}")
     sandbox, reason = await choose()
     assert (sandbox.name, sandbox.unsafe) == ("process", True)
     assert "unsafe" in reason
@@ -55,7 +62,7 @@ async def test_without_bwrap_the_unsafe_kind_is_taken_and_the_reason_said(monkey
 
 
 async def test_a_kind_that_was_asked_for_is_never_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.which", lambda program: None)
+    monkeypatch.setattr("shutil.which", lambda program, path=None: None)
     with pytest.raises(SandboxUnavailable, match="apt install bubblewrap"):
         await choose("bubblewrap")
 
@@ -94,7 +101,7 @@ async def test_a_probe_that_hangs_is_given_up(tmp_path: Path) -> None:
 
 
 async def test_a_verdict_is_kept(bubblewrap: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.which", lambda program: None)
+    monkeypatch.setattr("shutil.which", lambda program, path=None: None)
     assert await bubblewrap.probe() is None
 
 
