@@ -39,6 +39,7 @@ class ArtificerApp(ActingApp):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 - Textual declares it so
     ENABLE_COMMAND_PALETTE = True
 
+    # The function keys come first: a text field has uses of its own for some of them.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f1", "help", "help", id="app.help", tooltip="Every key"),
         Binding("ctrl+p", "command_palette", "commands", key_display="^p", id="app.commands", tooltip="Every command"),
@@ -55,7 +56,15 @@ class ArtificerApp(ActingApp):
         Binding(
             "f7", "mouse", "mouse", show=False, id="app.mouse", tooltip="Give the mouse to the terminal, or take it"
         ),
-        Binding("f8", "copy", "copy", show=False, id="app.copy", tooltip="Copy the selection, or the last reply"),
+        Binding(
+            "f8",
+            "copy",
+            "copy",
+            show=False,
+            id="app.copy",
+            tooltip="Copy the selection, or the last reply",
+            priority=True,
+        ),
     ]
 
     def __init__(self, host: Host, *, session: str | None = None) -> None:

@@ -82,10 +82,10 @@ PICTURES = (
     Picture("model", scenes.provider_error, ("escape", "m")),
 )
 
-#: The two that differ most run always, the other two with everything that takes its time.
+#: The smallest runs always, the others with everything that takes its time.
 LOOKS = (
     pytest.param((80, 24), "textual-dark", id="80x24-dark"),
-    pytest.param((120, 40), "textual-light", id="120x40-light"),
+    pytest.param((120, 40), "textual-light", id="120x40-light", marks=pytest.mark.slow),
     pytest.param((80, 24), "textual-light", id="80x24-light", marks=pytest.mark.slow),
     pytest.param((120, 40), "textual-dark", id="120x40-dark", marks=pytest.mark.slow),
 )

@@ -20,7 +20,7 @@ WINDOW: Final = 40
 """Blocks shown while the pane follows its end."""
 SLACK: Final = 8
 """How many more may gather before the oldest go, so that each costs the same."""
-LARGEST: Final = 120
+LARGEST: Final = 80
 """Blocks shown at most, when somebody reads back."""
 PAGE: Final = 20
 
@@ -188,14 +188,15 @@ class ChatPane(VerticalScroll):
         first = next(iter(self.widgets))
         at = keys.index(first)
         page = [self.blocks[key] for key in keys[max(0, at - PAGE) : at]]
-        top, height = self.scroll_offset.y, self.virtual_size.height
-        await self._mount(page, before=self.widgets[first])
+        seen = self.widgets[first]
+        distance = seen.virtual_region.y - self.scroll_offset.y
+        await self._mount(page, before=seen)
         if len(self.widgets) > LARGEST:
             self._behind = True
             await self._drop(list(self.widgets)[LARGEST:])
 
         def keep_in_view() -> None:
-            self.scroll_to(y=top + self.virtual_size.height - height, animate=False, immediate=True)
+            self.scroll_to(y=seen.virtual_region.y - distance, animate=False, immediate=True)
             self._asking = False
 
         self.call_after_refresh(keep_in_view)

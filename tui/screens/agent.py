@@ -27,9 +27,33 @@ class AgentScreen(AgentPanes):
     CSS_PATH = "agent.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f4", "pane('revisions')", "revisions", show=False, id="agent.revisions", tooltip="The revisions"),
-        Binding("f5", "pane('validation')", "checks", show=False, id="agent.validation", tooltip="Validation runs"),
-        Binding("f6", "pane('history')", "history", show=False, id="agent.history", tooltip="What was published when"),
+        Binding(
+            "f4",
+            "pane('revisions')",
+            "revisions",
+            show=False,
+            id="agent.revisions",
+            tooltip="The revisions",
+            priority=True,
+        ),
+        Binding(
+            "f5",
+            "pane('validation')",
+            "checks",
+            show=False,
+            id="agent.validation",
+            tooltip="Validation runs",
+            priority=True,
+        ),
+        Binding(
+            "f6",
+            "pane('history')",
+            "history",
+            show=False,
+            id="agent.history",
+            tooltip="What was published when",
+            priority=True,
+        ),
         Binding("c", "change", "change with the Builder", id="agent.change", tooltip="Change it with the Builder"),
         Binding("escape", "home", "home", id="agent.home", tooltip="All sessions and agents"),
         Binding("f10,ctrl+o", "home", "home", show=False, id="session.home", tooltip="All sessions and agents"),

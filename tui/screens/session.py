@@ -43,11 +43,35 @@ class SessionScreen(AgentPanes):
     CSS_PATH = "session.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f2", "pane('chat')", "chat", show=False, id="session.chat", tooltip="The conversation"),
-        Binding("f3", "pane('log')", "log", show=False, id="session.log", tooltip="The workspace log"),
-        Binding("f4", "pane('revisions')", "revisions", show=False, id="session.revisions", tooltip="The revisions"),
-        Binding("f5", "pane('validation')", "checks", show=False, id="session.validation", tooltip="Validation runs"),
-        Binding("f6", "pane('transcript')", "events", show=False, id="session.transcript", tooltip="Every event"),
+        Binding("f2", "pane('chat')", "chat", show=False, id="session.chat", tooltip="The conversation", priority=True),
+        Binding("f3", "pane('log')", "log", show=False, id="session.log", tooltip="The workspace log", priority=True),
+        Binding(
+            "f4",
+            "pane('revisions')",
+            "revisions",
+            show=False,
+            id="session.revisions",
+            tooltip="The revisions",
+            priority=True,
+        ),
+        Binding(
+            "f5",
+            "pane('validation')",
+            "checks",
+            show=False,
+            id="session.validation",
+            tooltip="Validation runs",
+            priority=True,
+        ),
+        Binding(
+            "f6",
+            "pane('transcript')",
+            "events",
+            show=False,
+            id="session.transcript",
+            tooltip="Every event",
+            priority=True,
+        ),
         Binding("escape", "panes", "panes", id="session.panes", tooltip="To the card or the panes, and back"),
         Binding("f10,ctrl+o", "home", "home", key_display="^o", id="session.home", tooltip="All sessions and agents"),
     ]

@@ -44,7 +44,7 @@ def safe(text: str) -> str:
     """`text` without what a terminal would obey: escape sequences and controls go, newlines and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
-    return _UNPRINTABLE.sub("", text.replace("\r\n", "\n")).replace("\r", "\n")
+    return _UNPRINTABLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def one_line(text: str, limit: int = 300) -> str:
