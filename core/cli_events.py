@@ -110,7 +110,7 @@ class CliResult:
 
 @dataclass(frozen=True, slots=True)
 class CliFigures:
-    """What was used, counted as the provider's `figures` attribute says. `usd` is None where the CLI names no price,
+    """What was used, counted as the provider's `figures` attribute says (requests are always this turn's). `usd` is None where the CLI names no price,
     or an incomplete one; `model` what to price it as."""
 
     usage: Usage

@@ -155,8 +155,13 @@ class CliProvider(Provider):
             **self._record_session(turn, native),
         }
 
-    def record_cost(self, figures: Sequence[CliFigures], baseline: CliTotal, model: str | None) -> CliCharge | None:
+    def record_cost(
+        self, turn: CliTurn, figures: Sequence[CliFigures], baseline: CliTotal, model: str | None
+    ) -> CliCharge | None:
         """What a turn cost, from all its figures; None where it said nothing. Never negative."""
+        if not figures and turn.native is not None:
+            late = self._late_figures(turn, turn.native)
+            figures = [late] if late is not None else []
         if not figures:
             return None
         last = figures[-1]
@@ -169,19 +174,20 @@ class CliProvider(Provider):
             counted = CliTotal().plus(last.usage, last.usd)
             total = baseline.plus(last.usage, last.usd)
         else:
-            total = CliTotal().plus(last.usage, last.usd)
-            counted = _less(total, baseline)
+            seen = CliTotal().plus(last.usage, last.usd)
+            counted = _less(seen, baseline)
+            total = replace(seen, requests=baseline.requests + seen.requests)
         usage, named = _usage(counted), last.model or model
-        usd = self.rates(named, usage) if self.needs_prices else counted.usd
+        usd = self.rates(turn, named, usage) if self.needs_prices else counted.usd
         return CliCharge(usage, usd, total, named)
 
     def configured_model(self, turn: CliTurn) -> str | None:
         """The model it uses where none is named, from its configuration; None where only it knows."""
         return self._configured_model(turn)
 
-    def rates(self, model: str | None, usage: Usage) -> Decimal | None:
+    def rates(self, turn: CliTurn, model: str | None, usage: Usage) -> Decimal | None:
         """What these tokens cost in US dollars, None where unknown. Unknown stays unknown."""
-        return self._rates(model, usage) if model else None
+        return self._rates(turn, model, usage) if model else None
 
     def transcript(self, turn: CliTurn, native: str) -> Path | None:
         """Where the CLI keeps this session's transcript: where it says it does, else any file of its config
@@ -235,7 +241,11 @@ class CliProvider(Provider):
     def _configured_model(self, turn: CliTurn) -> str | None:
         return None
 
-    def _rates(self, model: str, usage: Usage) -> Decimal | None:
+    def _rates(self, turn: CliTurn, model: str, usage: Usage) -> Decimal | None:
+        return None
+
+    def _late_figures(self, turn: CliTurn, native: str) -> CliFigures | None:
+        """What a turn used that ended without saying so, from what it left on disk."""
         return None
 
     def _transcript(self, turn: CliTurn, native: str) -> Path | None:
@@ -316,7 +326,7 @@ def _less(total: CliTotal, baseline: CliTotal) -> CliTotal:
         minus(total.output_tokens, baseline.output_tokens),
         minus(total.cached_tokens, baseline.cached_tokens),
         minus(total.cache_write_tokens, baseline.cache_write_tokens),
-        minus(total.requests, baseline.requests),
+        total.requests,
         usd,
     )
 

@@ -193,7 +193,8 @@ class Turn:
 
     def _charged(self) -> tuple[list[Pair], dict[str, object]]:
         given = self.given
-        charge = given.provider.record_cost(self._figures, given.baseline, self._recorder.model)
+        turn = replace(self._turn, native=self._native)
+        charge = given.provider.record_cost(turn, self._figures, given.baseline, self._recorder.model)
         if charge is None:
             if self._native is None or (self._end is not None and self._end.ending in ("error", "unknown_session")):
                 return [], {}

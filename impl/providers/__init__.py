@@ -18,6 +18,7 @@ BUILTIN: Mapping[str, str] = MappingProxyType(
         "anthropic": "impl.providers.anthropic:AnthropicProvider",
         "openai_compatible": "impl.providers.openai_compatible:OpenAICompatibleProvider",
         "claude_code": "impl.providers.claude_code:ClaudeCodeProvider",
+        "codex": "impl.providers.codex:CodexProvider",
     }
 )
 
