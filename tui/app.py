@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 AGAIN_S = 2.0
 """A second ctrl+c within this time leaves."""
 POLL_S = 0.25
+WARM_S = 0.5
+"""How long after the first paint other screens are loaded."""
 INTERRUPTED = 130
 
 
@@ -115,10 +117,22 @@ class ArtificerApp(ActingApp):
         if isinstance(key, str):
             await self.open_key(key)
         self.opened = True
+        self.set_timer(WARM_S, self._warm)
+
+    def _warm(self) -> None:
+        """While the person reads, load the screens they open next."""
+        self._load("tui.screens.session", "tui.screens.dialogs")
         import gc
 
         gc.collect()
         gc.freeze()
+
+    @work(thread=True, group="load")
+    def _load(self, *names: str) -> None:
+        from importlib import import_module
+
+        for name in names:
+            import_module(name)
 
     def _told_to_end(self, number: int) -> None:
         if number == signal.SIGINT and self.terminal_lent:
@@ -213,6 +227,11 @@ class ArtificerApp(ActingApp):
         """Back to the list of sessions and agents."""
         await self._home()
         self.desk.keep(LEFT, None)
+
+    @on(messages.WritingBegun)
+    def _writing_begun(self) -> None:
+        """While the person writes, load what reads it."""
+        self._load("core.drive", "impl.drivers.builder")
 
     @on(HomeScreen.BuildWanted)
     async def _build_wanted(self, event: HomeScreen.BuildWanted) -> None:

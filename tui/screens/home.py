@@ -13,7 +13,7 @@ from textual.screen import Screen
 
 from core import SessionInfo
 from tui.desk import Desk
-from tui.screens.messages import Opened
+from tui.screens.messages import Opened, WritingBegun
 from tui.shelf import Shelf
 from tui.view.fleet import AgentInfo, Fleet, fleet, peek
 from tui.view.rows import matching
@@ -66,6 +66,7 @@ class HomeScreen(Screen[None]):
         self.desk = desk
         self.shelf = shelf
         self.words = ""
+        self._writing = False
         self._fleet = Fleet((), ())
         self._infos: dict[str, SessionInfo] = {}
         self._agents: dict[str, AgentInfo] = {}
@@ -212,6 +213,12 @@ class HomeScreen(Screen[None]):
             self.words = ""
             self._show()
         self._focus_first()
+
+    @on(Composer.Changed)
+    def _writes(self) -> None:
+        if not self._writing:
+            self._writing = True
+            self.post_message(WritingBegun())
 
     @on(Composer.Sent)
     def _sent(self, event: Composer.Sent) -> None:

@@ -18,6 +18,11 @@ class Opened(Message):
 
 
 @dataclass
+class WritingBegun(Message):
+    """The person writes what may begin a session."""
+
+
+@dataclass
 class HomeWanted(Message):
     """Back to the home screen."""
 

@@ -254,7 +254,7 @@ class SessionScreen(AgentPanes):
             return
         card = self.query_one(ChatPane).card
         if card is not None and self.query_one("#chat").display:
-            card.focus()
+            card.enter()
             card.scroll_visible(animate=False)
         else:
             self.query_one(f"#{self.pane if self.pane != 'chat' else 'chat'}").focus()

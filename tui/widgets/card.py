@@ -92,11 +92,19 @@ class CardBox(Vertical, can_focus=True):
         yield Lines(self._lines(), classes="card--text")
         if self._can_store and self.asked.active:
             for name in self.card.names:
-                yield Input(password=True, placeholder=f"value of {name}, hidden", name=name, classes="card--secret")
+                hint = f"value of {name}, hidden"
+                yield Input(password=True, placeholder=hint, name=name, classes="card--secret", compact=True)
 
     def on_mount(self) -> None:
         """Name it by its sign and state."""
         self._dress()
+
+    def enter(self) -> None:
+        """Take the focus: the value that is asked for first, or the card's own keys."""
+        for box in self.query(Input).results(Input):
+            box.focus()
+            return
+        self.focus()
 
     def show(self, asked: Asked) -> None:
         """Take a new state of the same card."""
@@ -127,6 +135,9 @@ class CardBox(Vertical, can_focus=True):
         lines: list[Hanging] = [(spans, 2) for spans in card.body]
         if (card.choices and not card.keys) or (card.choices and card.keys[0].key == "1"):
             lines += [self._choice(n) for n in range(len(card.choices))]
+        elif self._can_store and card.names:
+            words = "esc, then the value and enter · or say: retry, end"
+            lines.append((line((words, Tone.PLAIN)), 0))
         elif card.keys:
             lines.append((self._keys(), 0))
         if card.footer:
