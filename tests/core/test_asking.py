@@ -154,10 +154,12 @@ async def test_without_a_sandbox_an_allowed_command_asks_and_says_that_it_is_uns
 
 
 async def test_one_yes_for_the_session_covers_later_commands_without_a_sandbox(tmp_path: Path) -> None:
-    turns = [[call("run_sandbox", command="true")], [call("run_sandbox", command="true")], "done"]
+    command = call("run_sandbox", command="true")
+    turns = [[command], [command], "done", [command], "done"]
     stage = Stage(tmp_path, turns, EvalDriver(policy={"run_sandbox": "allow"}), sandboxes=unsafe())
     await stage.run("Go")
     assert (await stage.answer("session")).stop is Stop.COMPLETED
+    assert (await stage.run("Once more")).stop is Stop.COMPLETED
 
 
 # --- questions -------------------------------------------------------------------------------------------------

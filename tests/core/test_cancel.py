@@ -153,3 +153,29 @@ async def test_a_second_cancel_changes_nothing(tmp_path: Path) -> None:
     task.cancel()
     assert (await task).stop is Stop.CANCELLED
     assert stage.info.stop == "cancelled"
+
+
+async def test_a_session_resumed_after_a_cancel_reads_as_running(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    stage = Stage(tmp_path, [["Hm", gate := Gate()], lambda request: seen.append(stage.info) or "done"])
+    task = stage.begin("Go")
+    await gate.reached.wait()
+    task.cancel()
+    await task
+    await stage.run()
+    assert (seen[0].status, seen[0].stop) == ("running", None)
+
+
+async def test_cancelling_again_and_again_is_no_doom_loop(tmp_path: Path) -> None:
+    async def wait(args: dict[str, Any]) -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(1000)
+        return ""
+
+    stage = Stage(tmp_path, [[call("wait")] for _ in range(12)], EvalDriver(tools=[tool("wait", wait)]))
+    assert (await stage.run("Go")).stop is Stop.CANCELLED
+    for _ in range(10):
+        assert (await stage.run()).stop is Stop.CANCELLED
+    assert stage.events("nudge") == []

@@ -188,6 +188,7 @@ async def test_a_refusal_is_final_and_its_calls_never_run(tmp_path: Path) -> Non
     stage = Stage(tmp_path, [TurnEnd((Text("I will not."), call("add", a=1, b=1)), "refusal")], adder(ran))
     outcome = await stage.run("Do harm")
     assert (outcome.stop, outcome.record.output) == (Stop.REFUSED, "I will not.")
+    assert "never ran" in next(iter(stage.results().values()))
     assert (await stage.run()).stop is Stop.REFUSED
     assert ran == []
     assert len(stage.provider.requests) == 1
