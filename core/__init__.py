@@ -101,7 +101,7 @@ if TYPE_CHECKING:
         Transport,
     )
     from core.events import Event, encode
-    from core.launch import Busy, LaunchInput, NoSuchSession, Outcome, launch_agent, outside
+    from core.launch import Busy, LaunchInput, Mailbox, NoSuchSession, Outcome, launch_agent, outside
     from core.policy import limits_from
     from core.ports import (
         ChannelEntry,
@@ -190,7 +190,7 @@ _HOMES = {
     "core.effects.redirects": "MAX_REDIRECTS REDIRECTS follow_redirect",
     "core.effects.requests": "Allowed Binding DenialReason Denied EffectRequest EffectResponse Transport",
     "core.events": "Event encode",
-    "core.launch": "Busy LaunchInput NoSuchSession Outcome launch_agent outside",
+    "core.launch": "Busy LaunchInput Mailbox NoSuchSession Outcome launch_agent outside",
     "core.policy": "limits_from",
     "core.ports": (
         "ChannelEntry CommandResult Host Revision Sandbox SandboxUnavailable SearchHit SecretRow Secrets SecretsError "

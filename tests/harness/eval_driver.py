@@ -22,6 +22,7 @@ from core import (
     Event,
     Host,
     LaunchInput,
+    Mailbox,
     Outcome,
     Passage,
     Persona,
@@ -38,7 +39,6 @@ from core import (
     launch_agent,
     run_command,
 )
-from core.launch import Mailbox
 from impl.settings import Settings
 from impl.store.sqlite import SqliteStore, utc_now
 from tests.harness.scripted import ScriptedProvider
