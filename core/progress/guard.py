@@ -74,7 +74,7 @@ class ProgressGuard:
         seen = Seen(state, call, answer)
         findings = rules.workspace(state, step, seen, where)
         seen.settle(state, waits, step.workspace)
-        findings += rules.failures(state, call, answer, waits, where)
+        findings += rules.failures(state, seen, waits, where)
         if waits:
             state.waits += 1
             state.cycles.clear()
@@ -90,10 +90,10 @@ class ProgressGuard:
     def _read(self, step: Step, call: Call) -> Answer:
         output = as_text(step.output)
         ok = step.ok and not step.rejected
-        key = (hash(output), ok, 0 if ok else call.key)
+        key = (hash(output), ok, 0 if ok else hash((call.key, step.rejected)))
         answer = self._readings.get(key)
         if answer is None:
-            answer = read_answer(output, ok, () if ok else echoes(step.args))
+            answer = read_answer(output, ok, () if ok else echoes(step.args), rejected=step.rejected)
             self._readings.put(key, answer)
         return answer
 

@@ -66,6 +66,7 @@ class Tally:
     progress: int = 0
     waits: int = 0
     waited: bool = False
+    moving: bool = False
     call: Call | None = None
     callers: list[int] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
@@ -135,8 +136,8 @@ class State:
     """What is remembered since a person last spoke."""
 
     __slots__ = (
-        "answers", "cycles", "epoch", "failed_calls", "failures", "last_target", "last_turn", "live",
-        "moved_turn", "nudged", "pairs", "progress", "repeats", "resaid", "results", "returns",
+        "answers", "before", "cycles", "epoch", "failed_calls", "failures", "last_target", "last_turn", "live",
+        "moved_turn", "moves", "nudged", "pairs", "progress", "repeats", "resaid", "results", "returns",
         "returns_first", "speech", "stale", "stale_first", "stale_turn", "talk", "talk_first",
         "turn_pairs", "turns", "waiting", "waits", "workspace", "workspaces",
     )  # fmt: skip
@@ -160,6 +161,8 @@ class State:
         self.progress = self.waits = self.epoch = 0
         self.turns, self.moved_turn = 0, -1
         self.last_turn: int | str | None = None
+        self.before: int | None = None  # the call of the step before
+        self.moves: Recent[int, int] = Recent(64)  # how often a call, made again at once, was answered anew
         self.turn_pairs: set[int] = set()
         self.last_target: tuple[str, str] | None = None
         self.returns, self.returns_first = 0, 0
@@ -170,7 +173,7 @@ class State:
 class Seen:
     """What of a tool step was known before it."""
 
-    __slots__ = ("answer", "call", "fresh", "new_workspace", "pair", "reread", "result_known", "times")
+    __slots__ = ("answer", "call", "fresh", "moving", "new_workspace", "pair", "reread", "result_known", "times")
 
     def __init__(self, state: State, call: Call, answer: Answer) -> None:
         self.call = call
@@ -182,6 +185,13 @@ class Seen:
         self.reread = times > 0 and epoch != state.epoch  # the model's memory of it was compacted away
         self.new_workspace = False
         self.fresh = False
+        moves = state.moves.get(call.key) or 0
+        if state.before == call.key and not self.result_known:
+            moves += 1
+            state.moves.put(call.key, moves)
+        state.before = call.key
+        # the same call, and again the world says what it never said: it moves by itself, and may be waited for
+        self.moving = moves >= 2 and not self.result_known
 
     def settle(self, state: State, waits: bool, digest: str | None) -> None:
         """Remember the step; where it was fresh, forget the tallies of repetition."""

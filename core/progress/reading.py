@@ -10,7 +10,7 @@ from typing import Any, Final
 from core.progress.normalise import clean, mask, mask_lines, skeleton
 
 #: Weights of evidence, in twentieths of a certain repetition.
-WHOLE, SALIENT, CAUSE = 20, 15, 12
+WHOLE, SALIENT, CAUSE, REASON = 20, 15, 12, 8
 
 _ENTIRE = 2_000  # characters up to which an output is read with care as a whole
 _HEAD, _TAIL = 600, 1_000  # of a longer one; the rest only by its skeleton
@@ -45,9 +45,37 @@ _CODES = {
     "eacces": "permission denied",
     "eaddrinuse": "address already in use",
     "enospc": "no space left on device",
+    "erofs": "read-only file system",
+    "name or service not known": "could not resolve host",
+    "temporary failure in name resolution": "could not resolve host",
 }
+#: A line that only says with which status a command ended, if that was no signal: what it said is the failure.
+_EXIT_ALONE: Final = re.compile(
+    r"(?i)\W*(?:\w+ ){0,4}(?:exit|exited|returned)(?: (?:with|code|status|value|non-zero))*\W{0,3}"
+    r"(?:\d{1,2}|1[01]\d|12[0-5])\W*"
+)
+#: Names that a refusal quotes: another made-up name is no other refusal.
+_QUOTED: Final = re.compile(r"'[^'\n]{0,80}'|\"[^\"\n]{0,80}\"|`[^`\n]{0,80}`")
 #: Reasons that say nothing without the thing they are about.
 _OF_THINGS = frozenset({"permission denied", "no such file or directory", "command not found", "no module named"})
+#: Reasons that lie in the surroundings: the same wherever they are met.
+_OF_SURROUNDINGS = frozenset(
+    {
+        "could not resolve host",
+        "network is unreachable",
+        "no space left on device",
+        "read-only file system",
+        "externally-managed-environment",
+        "out of memory",
+        "quota exceeded",
+        "rate limit",
+        "too many requests",
+        "invalid api key",
+        "authentication failed",
+    }
+)
+#: Numbers that say which error it was, not what it was about.
+_ERROR_NUMBER = re.compile(r"\(\d{1,3}\)|(?i:\[?errno:? \d+\]?)")
 _OBJECT = re.compile(
     r"[\w.-]+(?=: (?i:command )?not found)|[\w./:@%~+<>-]*[./\d][\w./:@%~+<>-]*|(?<=named )\W?[\w.]+"
     r"|(?<=module )\W?[\w@./-]+"
@@ -205,14 +233,15 @@ def echoes(args: Any) -> tuple[str, ...]:
     return tuple(v for v in found if " " in v or "\n" in v)[:4]
 
 
-def read_answer(output: str, ok: bool, echoed: tuple[str, ...] = ()) -> Answer:
-    """What the world answered. `echoed` are phrases of the call, masked in a failure."""
+def read_answer(output: str, ok: bool, echoed: tuple[str, ...] = (), *, rejected: bool = False) -> Answer:
+    """What the world answered. `echoed` are phrases of the call, masked in a failure; `rejected` is a call that
+    never ran, so that nothing but the refusal was said."""
     text = _sorted_json(output)
     head, tail = _window(text)
     short = not tail and len(head) <= 2_000
     failed = not ok or (short and _refuses(head))
     if failed:
-        return _failure(output, text, head, tail, echoed)
+        return _failure(output, text, head, tail, echoed, rejected)
     shown = mask(head)
     if tail:
         shown = shown[:_HEAD_KEPT] + "\n…\n" + mask(tail)[-_TAIL_KEPT:]
@@ -231,7 +260,7 @@ def read_answer(output: str, ok: bool, echoed: tuple[str, ...] = ()) -> Answer:
     )
 
 
-def _failure(output: str, text: str, head: str, tail: str, echoed: tuple[str, ...]) -> Answer:
+def _failure(output: str, text: str, head: str, tail: str, echoed: tuple[str, ...], rejected: bool) -> Answer:
     for phrase in echoed:
         if phrase in head:
             head = head.replace(phrase, "<arg>")
@@ -250,6 +279,10 @@ def _failure(output: str, text: str, head: str, tail: str, echoed: tuple[str, ..
     cause = None if _COUNTS_TESTS.search(everything) else _cause(cores)
     if cause is not None:
         failures.append((hash((3, cause)), CAUSE))
+        if cause[0] in _OF_SURROUNDINGS:
+            failures.append((hash((4, cause[0])), REASON))
+    if rejected:
+        failures.append((hash((5, _QUOTED.sub("<name>", telling))), CAUSE))
     empty = not telling or _NEGATIVE.match(telling) is not None
     return Answer(whole, hash(output), True, False, empty, False, telling[:500], tuple(failures), hash(exact))
 
@@ -293,7 +326,7 @@ def _salient(window: str) -> list[str]:
         if hits or line.lstrip()[:3] in _MARKS:
             start = max(0, min(hits, default=0) - 60) if len(line) > _SALIENT_WIDTH else 0
             found.append(line[start : start + _SALIENT_WIDTH])
-    if not found:
+    if all(_EXIT_ALONE.fullmatch(line) for line in found):
         found = [line[-_SALIENT_WIDTH:] for line in window.split("\n") if line.strip()][-8:]
     return found if len(found) <= _SALIENT_LINES else found[:5] + found[5 - _SALIENT_LINES :]
 
@@ -313,7 +346,8 @@ def _cause(cores: list[str]) -> tuple[str, ...] | None:
         if hit:
             reason = hit.group(1).lower()
             reason = _CODES.get(reason, reason)
-            named = sorted({word.strip("\"'.,:;()[]<>") for word in _OBJECT.findall(line)})
+            things = _OBJECT.findall(_ERROR_NUMBER.sub("", line))
+            named = sorted({word.strip("\"'.,:;()[]<>") for word in things})
             return (reason, *named) if named or reason not in _OF_THINGS else None
     return None
 

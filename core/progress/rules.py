@@ -88,8 +88,9 @@ def workspace(state: State, step: Step, seen: Seen, where: int) -> list[Finding]
     ]
 
 
-def failures(state: State, call: Call, answer: Answer, waits: bool, where: int) -> list[Finding]:
+def failures(state: State, seen: Seen, waits: bool, where: int) -> list[Finding]:
     """The same failure whatever the call: counts on through changes, the slower the more was gained between."""
+    call, answer = seen.call, seen.answer
     if not answer.failed:
         if call.key in state.failed_calls:  # what failed works now
             state.failed_calls.drop(call.key)
@@ -102,6 +103,8 @@ def failures(state: State, call: Call, answer: Answer, waits: bool, where: int) 
     for key, weight in answer.failures:
         tally = _tally(state.failures, key, where)
         again = tally.count > 0
+        if not again:
+            tally.moving = seen.moving and not seen.new_workspace
         gained = state.progress - tally.progress
         waited = state.waits != tally.waits
         drifts = tally.lines != answer.lines
@@ -116,7 +119,7 @@ def failures(state: State, call: Call, answer: Answer, waits: bool, where: int) 
             tally.score *= 0.95 ** max(0, gained - PROGRESS_SLACK)
             if gained:
                 factor = 0.5 if drifts else 0.6  # perhaps the next of many places that fail alike
-            if waits:
+            if waits or (tally.moving and known):
                 factor *= 0.35
             elif waited:
                 factor *= 0.5
@@ -146,9 +149,9 @@ def identical(state: State, seen: Seen, where: int) -> list[Finding]:
     call, answer = seen.call, seen.answer
     tally = _tally(state.repeats, seen.pair, where)
     if tally.count == 0:
-        tally.raw, tally.waits = answer.raw, state.waits
+        tally.raw, tally.waits, tally.moving = answer.raw, state.waits, seen.moving and not seen.new_workspace
     tally.drifts |= tally.raw != answer.raw
-    tally.waited |= tally.waits != state.waits
+    tally.waited |= tally.moving or tally.waits != state.waits
     if not tally.met(where, state.turns, call):
         return []
     if tally.waited:

@@ -835,3 +835,84 @@ def two_empty_replies_then_work() -> Iterable[Step]:
         yield Step("empty")
         yield Step("empty")
         yield tool("read", {"path": f"f{n}"}, f"content {n}")
+
+
+# --- as the sandbox tells it: what the command said, then how it ended --------------------------------------
+
+
+@case("clear")
+def different_things_said_before_the_same_exit_code() -> Iterable[Step]:
+    for n in range(20):
+        yield bad(f"download --part {n}", f"transfer closed with {2_000_000 - n * 90_000} bytes to go\n[exit code 18]")
+
+
+@case("clear")
+def a_bisection_whose_halves_fail() -> Iterable[Step]:
+    for n in range(12):
+        yield bad(f"bisect {n}", f"{2 ** (12 - n)} revisions left, at {n * 7919:05x}x\n[exit code 1]")
+
+
+@case("stop")
+def crashes_after_words_that_differ() -> Iterable[Step]:
+    for n in range(8):
+        yield bad("run", f"loaded unit {n * 37}\n[exit code 139]")
+
+
+@case("stop")
+def nothing_said_but_the_exit_code() -> Iterable[Step]:
+    for _ in range(7):
+        yield bad("check", "[exit code 1]")
+
+
+# --- refusals and reasons that are the same under many names -------------------------------------------------
+
+
+@case("stop")
+def made_up_tools_one_after_another() -> Iterable[Step]:
+    for name in ("grep", "find", "open", "edit", "search", "write", "shell", "exec", "browse", "fetch", "python"):
+        yield tool(name, {}, f"There is no tool {name!r}. The tools are: ask_user, run.", ok=False, rejected=True)
+
+
+@case("stop")
+def a_file_system_that_takes_no_file_whatever_its_name() -> Iterable[Step]:
+    for n in range(16):
+        yield bad(f"touch /etc/f{n}", f"touch: cannot touch '/etc/f{n}': Read-only file system\n[exit code 1]")
+
+
+@case("stop")
+def no_network_whichever_host_is_asked() -> Iterable[Step]:
+    ways = (
+        "curl: (6) Could not resolve host: {}.example.com",
+        "socket.gaierror: [Errno -3] Temporary failure in name resolution: {}.example.com",
+        "ping: {}.example.com: Name or service not known",
+    )
+    for n in range(16):
+        yield bad(f"get {n}", ways[n % 3].format(f"mirror{n}"))
+
+
+# --- a call that is made again because its answer moves by itself --------------------------------------------
+
+
+@case("nudge")
+def a_poll_that_began_to_move_and_pauses() -> Iterable[Step]:
+    for percent in (0, 1, 2, *(3,) * 12, 4, 5, 6, *(7,) * 9):
+        yield sh("status", f"building {percent}%")
+
+
+@case("clear")
+def a_failing_poll_that_moves_slowly() -> Iterable[Step]:
+    for n in range(40):
+        yield bad("rollout", f"{n if n < 3 else 3 + n // 5} of 40 pods are ready\n[exit code 1]")
+
+
+@case("stop")
+def a_poll_that_moved_and_stands_still_for_good() -> Iterable[Step]:
+    for percent in (0, 1, 2, *(3,) * 17):
+        yield sh("status", f"building {percent}%")
+
+
+@case("stop")
+def another_failure_first_and_then_the_same() -> Iterable[Step]:
+    yield bad("deploy", "cache miss: dependencies are not installed")
+    for _ in range(7):
+        yield bad("deploy", "deploy failed: lock held by another process")
