@@ -211,7 +211,8 @@ def _serve(link: socket.socket) -> None:
                 selector.unregister(watch := key.fd)
                 _, status = os.waitpid(pid := pids.pop(watch), 0)
                 os.close(watch)
-                link.send(json.dumps({"ended": pid, "code": os.waitstatus_to_exitcode(status)}).encode())
+                with contextlib.suppress(BrokenPipeError):  # nobody waits any more
+                    link.send(json.dumps({"ended": pid, "code": os.waitstatus_to_exitcode(status)}).encode())
 
 
 def _child(wanted: Mapping[str, Any], out: int, err: int) -> None:
