@@ -176,8 +176,13 @@ class ArtificerApp(ActingApp):
 
     def _drive_failed(self, session: str, error: BaseException) -> None:
         """A drive that ended without a stop: say what happened and what to do."""
-        hint = getattr(error, "hint", "") or "The session is whole; write to it to go on."
+        from core import Busy
+
+        whole = self.host.store.session(session) is not None
+        hint = getattr(error, "hint", "") or ("The session is whole; write to it to go on." if whole else "Try again.")
         words = str(error) or type(error).__name__
+        if isinstance(error, Busy):
+            words, hint = "Another process drives this session.", "What you write here reaches it."
         self.notify(f"{words}\n{hint}", title="✗ This turn ended with an error", severity="error", markup=False)
 
     # --- the store, as others change it ------------------------------------------------------------
@@ -209,14 +214,14 @@ class ArtificerApp(ActingApp):
 
     @on(messages.RunWanted)
     async def _run_wanted(self, event: messages.RunWanted) -> None:
-        from core import UnknownRef
+        from core import StoreError, UnknownRef
 
         try:
             if event.change:
                 session = await self.desk.build(event.task, agent=event.agent)
             else:
                 session = await self.desk.run(event.agent, event.ref, event.task)
-        except UnknownRef as error:
+        except (StoreError, UnknownRef) as error:
             self._say_no("Not started", f"{error} {error.hint}")
             return
         self.desk.remember(event.task)
@@ -235,7 +240,13 @@ class ArtificerApp(ActingApp):
 
     @on(HomeScreen.BuildWanted)
     async def _build_wanted(self, event: HomeScreen.BuildWanted) -> None:
-        session = await self.desk.build(event.text)
+        from core import StoreError
+
+        try:
+            session = await self.desk.build(event.text)
+        except StoreError as error:
+            self._say_no("Not started", f"{error} {error.hint}")
+            return
         if self.host.store.session(session) is not None:
             event.composer.sent()
             self.desk.remember(event.text)
@@ -283,8 +294,9 @@ class ArtificerApp(ActingApp):
             await self._leave(INTERRUPTED)
             return
         self._stop_pressed = now
-        session = getattr(self.screen, "session", None)
-        if isinstance(session, str) and self.desk.drives(session):
+        sessions = [getattr(screen, "session", None) for screen in self.screen_stack]
+        session = next((one for one in sessions if isinstance(one, str) and self.desk.drives(one)), None)
+        if session is not None:
             await self.desk.interrupt(session)
             self.notify("Stopping this turn; write to go on. Press ctrl+c again to leave.", markup=False)
         else:

@@ -68,7 +68,10 @@ class Desk:
         return session
 
     async def say(self, session: str, text: str) -> str | None:
-        """Answer what a session waits for, or say something to it. Why not, in words, where it was not taken."""
+        """Answer what a session waits for, or say something to it. Why not, in words, where it was not taken.
+
+        Raises StoreError where nothing can be stored.
+        """
         from core import NoAnswer, read_answer
 
         waiting = self.waiting(session)
@@ -260,7 +263,7 @@ class Desk:
         from core import screen
 
         text, _ = screen(text)
-        self.store.set_value("app:history", [*self.history(), text[:4000]][-HISTORY:])
+        self.keep("app:history", [*self.history(), text[:4000]][-HISTORY:])
 
     def keep(self, key: str, value: Any) -> None:
         """Keep a small value over restarts; None forgets it. Nothing happens where nothing can be written."""

@@ -340,3 +340,41 @@ async def test_help_names_every_binding_with_its_id(on_stage: Stage, make_app: M
                 assert binding.id in text
         assert "revisions.publish" in text
         assert "revisions.rollback" in text
+
+
+async def test_a_session_that_is_followed_for_long_is_forgotten_at_its_beginning_and_found_again(
+    on_stage: Stage, make_app: Make
+) -> None:
+    name = scenes.long_session(on_stage, 20)
+    app = make_app(on_stage, name)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await calm(pilot)
+        pane = app.screen.query_one(ChatPane)
+        for batch in range(5):
+            bodies = [("message", {"role": "user", "text": f"Said {n}"}) for n in range(batch * 200, batch * 200 + 200)]
+            await screen(app).take(on_stage.host.store.append(name, bodies))
+            await pilot.pause()
+        assert len(pane.blocks) < 700
+        assert len(screen(app).chat.blocks) < 700
+        first = next(iter(pane.blocks.values())).seq
+        assert screen(app)._first == first
+        (before,) = on_stage.host.store.events(name, after=first - 2, limit=1)
+        pane.post_message(ChatPane.OlderWanted("any"))
+        await until(pilot, lambda: str(before.seq) in pane.blocks, "the one before is there again")
+
+
+async def test_a_home_that_cannot_be_written_says_so_and_keeps_what_was_typed(
+    on_stage: Stage, make_app: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from core import StoreError
+
+    def refuse(*_: object) -> None:
+        raise StoreError("read_only", "The home cannot be written.", "Make it writable.")
+
+    monkeypatch.setattr(type(on_stage.host.store), "own_socket", refuse)
+    app = make_app(on_stage)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await calm(pilot)
+        await pilot.press(*"build", "enter")
+        await until(pilot, lambda: any("Make it writable" in note.message for note in app._notifications))
+        assert app.screen.query_one(Composer).text == "build"

@@ -115,6 +115,17 @@ class ChatPane(VerticalScroll):
         """Whether the latest is in view."""
         return not self._behind and self._following
 
+    def trim(self, kept: int) -> int | None:
+        """Forget all but the last `kept` blocks, where twice as many have gathered and the end is followed; the
+        event number of the first that is left, None where nothing was forgotten."""
+        if not self.at_end or len(self.blocks) < 2 * kept:
+            return None
+        gone = [key for key in list(self.blocks)[:-kept] if key not in self.widgets]
+        for key in gone:
+            del self.blocks[key]
+        self.complete = False
+        return next(iter(self.blocks.values())).seq
+
     async def _mount(self, blocks: Sequence[Block], before: Widget | None = None) -> None:
         made = {block.key: widget_of(block, can_store=self._can_store) for block in blocks}
         self.widgets = {**made, **self.widgets} if before is not None else {**self.widgets, **made}

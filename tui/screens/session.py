@@ -31,6 +31,8 @@ from tui.widgets.logview import LogView
 FIRST = 300
 """Events read to show a session first; older ones come when somebody scrolls up."""
 OLDER = 300
+KEPT = 300
+"""Blocks kept of a session that is followed; twice as many may gather."""
 PANES = ("chat", "log", "revisions", "validation", "transcript")
 NARROW = 100
 BUNDLE_KINDS = frozenset({"revision", "validation", "published"})
@@ -159,8 +161,17 @@ class SessionScreen(AgentPanes):
             self.query_one(TranscriptPane).grown(last)
             self.info = self.desk.store.session(self.session)
         self._show_status()
+        self._forget_oldest()
         if bundles:
             self.refresh_bundles()
+
+    def _forget_oldest(self) -> None:
+        """Of a long session that is only followed, the store keeps the beginning, not the screen."""
+        pane = self.query_one(ChatPane)
+        first = pane.trim(KEPT)
+        if first is not None:
+            self.chat.forget([key for key in self.chat.blocks if key not in pane.blocks])
+            self._first = first
 
     @property
     def agent(self) -> str | None:
@@ -277,8 +288,13 @@ class SessionScreen(AgentPanes):
         self.query_one(Composer).focus()
 
     async def _say(self, text: str) -> bool:
+        from core import StoreError
+
         running = self.desk.drives(self.session)
-        why = await self.desk.say(self.session, text)
+        try:
+            why = await self.desk.say(self.session, text)
+        except StoreError as error:
+            why = f"{error} {error.hint}"
         if why is not None:
             self.notify(why, severity="warning", markup=False)
             return False
