@@ -109,6 +109,7 @@ async def trial(found: Pasta) -> str | None:
     finally:
         if process.returncode is None:
             os.killpg(process.pid, 9)  # it is a session of its own: its child that hangs goes with it
+            await process.wait()
     if process.returncode == 0:
         return None
     lines = [line for line in said.decode("utf-8", "replace").splitlines() if "syslog" not in line]

@@ -133,6 +133,7 @@ async def size_of(path: Path) -> int:
     finally:
         if process.returncode is None:
             process.kill()
+            await process.wait()
     words = out.split()
     return int(words[0]) * BLOCK if words and words[0].isdigit() else 0
 
