@@ -186,6 +186,7 @@ class BuilderDriver:
             return _failed("not_readable", _of_the_disk(error, self._host.home))
         found = result.to_json()
         if found.get("outcome") == "imported":
+            found["losses"] += _left_behind((self._last_source() or {}).get("notes") or ())
             emitted = {**(self._last_source() or {}), "kind": found.get("kind"), "licence": found.get("licence")}
             context.emit("source", emitted)
         return ToolOutput(json.dumps(found, ensure_ascii=False, indent=1))
@@ -252,6 +253,12 @@ async def environment(host: Host, sandbox: str | None) -> dict[str, Any]:
 def _record(fetched: Any) -> dict[str, Any]:
     record = {"commit": fetched.commit, "files": fetched.files, "bytes": fetched.bytes, "notes": list(fetched.notes)}
     return {("url" if fetched.url else "path"): fetched.url or fetched.path, **record}
+
+
+def _left_behind(notes: Sequence[str]) -> list[dict[str, str]]:
+    """What bringing the source in left out, as losses of the import: `{"path", "change", "reason"}`."""
+    split = (note.rpartition(": ") for note in notes[:100])
+    return [{"path": path, "change": change, "reason": ""} for path, _, change in split]
 
 
 def _same_source(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:

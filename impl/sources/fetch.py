@@ -219,7 +219,7 @@ def _nothing(source: Path) -> SourceError:
             f"{source} has commits, but none of their files are checked out.",
             "Run `git checkout HEAD -- .` there, or clone it anew.",
         )
-    return SourceError("empty", f"{source.name or source} holds no files that count.", "Name another source.")
+    return SourceError("empty", "It holds no files that count.", "Name another source.")
 
 
 def _copy_files(

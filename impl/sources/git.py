@@ -34,9 +34,10 @@ _MISSING = re.compile(
     r"|object file .* is empty|lazy fetching disabled|promisor remote|invalid object|loose object",
     re.IGNORECASE,
 )
+_FOREIGN = "dubious ownership"
 _NOT_THERE = re.compile(
     r"repository .* not found|not found|does not exist|does not appear to be a git repository"
-    r"|no such file|could not resolve host|could not read username|authentication failed",
+    r"|no such file|invalid gitfile|could not resolve host|could not read username|authentication failed",
     re.IGNORECASE,
 )
 
@@ -248,6 +249,12 @@ def _directory_size(directory: Path) -> int:
 
 
 def _failure(url: str, output: str) -> SourceError:
+    if _FOREIGN in output:
+        return SourceError(
+            "not_readable",
+            f"git refuses to read {url}: it belongs to another user of this machine.",
+            "Give a copy of your own or, where its files are checked out, the folder without file://.",
+        )
     lines = [line for line in output.splitlines() if not line.startswith(("Cloning into", "warning:"))]
     said = " ".join(lines[-3:])[:400]
     if _MISSING.search(output):
@@ -257,6 +264,9 @@ def _failure(url: str, output: str) -> SourceError:
             "Repair it (`git fsck`, `git fetch --refetch`) or clone it anew from where it is whole.",
         )
     if _NOT_THERE.search(output):
+        if url.startswith("file:"):
+            hint = "Check the path. A folder that is no repository is given as its path, without file://."
+            return SourceError("not_found", f"There is no repository at {url}.", hint)
         return SourceError(
             "not_found",
             f"There is no public repository at {url}: {said}",

@@ -110,6 +110,16 @@ def test_an_agent_of_all_skills_follows_the_one_that_fits(home: Path) -> None:
     assert read == [{"name": "release-notes"}]
 
 
+def test_what_bringing_a_source_in_leaves_out_stands_in_the_loss_report(home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "tides"
+    folder.mkdir()
+    (folder / "README.md").write_text("# Tides\n\nWhen the water comes.\n")
+    (folder / "linked.md").symlink_to("README.md")
+    report = expecting(0, "build", folder).result["output"]
+    assert "linked.md: a symbolic link, not followed, left out" in report
+    assert "nothing" not in report
+
+
 def test_an_import_grants_no_more_than_its_source(home: Path) -> None:
     policies = {}
     for number, name in enumerate(("reader", "runner", "talker"), 1):
@@ -200,6 +210,6 @@ def test_files_that_are_only_pointers_are_refused(home: Path, tmp_path: Path) ->
 def test_an_address_where_nothing_is_can_be_mended_in_the_session(home: Path, tmp_path: Path) -> None:
     ran = refused(f"file://{tmp_path}/nothing")
     assert ran.code == 10
-    assert "no public repository" in why(ran)
+    assert "no repository" in why(ran)
     done = expecting(0, "answer", ran.result["session"], str(INPUTS / "documentation"))
     assert done.result["agent"] == "documentation"

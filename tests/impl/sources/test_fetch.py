@@ -203,6 +203,22 @@ async def test_what_is_not_there_is_not_found(write: Write, tmp_path: Path) -> N
     assert await code_of(tmp_path / "nowhere", tmp_path / "dest") == "not_found"
     assert await code_of(f"file://{tmp_path}/nowhere", tmp_path / "dest") == "not_found"
     assert await code_of(f"file://{write({'a.md': 'x'})}", tmp_path / "dest") == "not_found"
+    assert await code_of(f"file://{write({'a.md': 'x'})}/a.md", tmp_path / "dest") == "not_found"
+
+
+async def test_an_address_of_another_users_repository_says_so(
+    write: Write, commit_all: Callable[..., str], tmp_path: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files to another user")
+    root = write({"a.md": "x"})
+    commit_all(root)
+    for path in (root, *root.rglob("*")):
+        os.chown(path, 65534, 65534)
+    with pytest.raises(SourceError, match="belongs to another user"):
+        await fetch_source(f"file://{root}", tmp_path / "dest")
+    fetched = await fetch_source(str(root), tmp_path / "dest")
+    assert (fetched.files, fetched.commit is not None) == (1, True)
 
 
 async def test_an_unreadable_folder_says_so(write: Write, tmp_path: Path) -> None:
