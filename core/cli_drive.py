@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from core.calls import APPROVAL_OPTIONS, Calls, Grants, Parked
-from core.cli_events import CliEnd, CliTotal, CliTurn, Mode
+from core.cli_events import CliCharge, CliEnd, CliTotal, CliTurn, Mode
 from core.cli_memory import CliMemory, Known, prompt_for
 from core.cli_provider import CliProvider
 from core.cli_turn import Turn, TurnInput
@@ -31,7 +31,7 @@ NATIVE_TOOLS: Final = "provider:native-tools"
 @dataclass(slots=True)
 class CliInput:
     """Everything the drive of a CLI needs. `allowed` says whether a person lets it use native tools (None: nobody was
-    asked). `fork` is the session it is a fork of. The rest is as in LoopInput."""
+    asked). The rest is as in LoopInput."""
 
     host: Host
     provider: CliProvider
@@ -45,7 +45,6 @@ class CliInput:
     on_reply: Callable[[str], StopRecord]
     watching: Watching
     allowed: bool | None = None
-    fork: str | None = None
     overlay: Mapping[str, str | None] = field(default_factory=dict)
     inbox: list[str] = field(default_factory=list)
     spent_s: float = 0.0
@@ -115,8 +114,7 @@ class _CliDrive:
             raise Stopped(turn.stop)
         if turn.parked is not None:
             raise turn.parked
-        if end is not None:
-            self._after(end)
+        self._after(end)
 
     # --- before a turn -----------------------------------------------------------------------------
 
@@ -145,12 +143,13 @@ class _CliDrive:
         known = given.memory.known(name, route)
         if known is not None:
             return "resume", known
-        if given.fork is None or self.log.history.turns:
+        fork = given.memory.fork
+        if fork is None or self.log.history.turns:
             return "fresh", None
-        parent = _memory(given.host, given.fork).known(name, route)
+        parent = _memory(given.host, fork).known(name, route)
         if parent is None:
             hint = "Start a new session instead."
-            raise ProviderError("capability", f"Session {given.fork} has none of {name} to fork.", hint=hint)
+            raise ProviderError("capability", f"Session {fork} has none of {name} to fork.", hint=hint)
         return "fork", parent
 
     def _nothing_to_say(self) -> None:
@@ -168,9 +167,20 @@ class _CliDrive:
         if hit is not None:
             raise Stopped(budget_stop(hit, self.log.history.reply or None))
 
-    def limit(self) -> LimitHit | None:
-        """The first limit that is spent."""
-        return limit_hit(self.given.limits, self.log.info, self.log.history.turns, self.seconds())
+    def limit(self, more: CliCharge | None = None) -> LimitHit | None:
+        """The first limit that is spent, with `more` spent than is stored."""
+        info = self.log.info
+        if more is not None:
+            usd = None if info.usd is None or more.usd is None else str(Decimal(info.usd) + more.usd)
+            tokens_in = info.input_tokens + more.usage.input_tokens
+            tokens_out = info.output_tokens + more.usage.output_tokens
+            info = replace(info, input_tokens=tokens_in, output_tokens=tokens_out, usd=usd)
+        return limit_hit(self.given.limits, info, self.log.history.turns, self.seconds())
+
+    def _out_of_time(self) -> StopRecord:
+        limit = self.given.limits.seconds or 0.0
+        hit = LimitHit("seconds", f"{limit:g}", f"{max(limit, self.seconds()):.1f}")
+        return budget_stop(hit, self.log.history.reply or None)
 
     def seconds(self) -> float:
         """Seconds this session has been driven, this drive included."""
@@ -190,6 +200,7 @@ class _CliDrive:
             calls=given.calls,
             watching=given.watching,
             limit=self.limit,
+            out_of_time=self._out_of_time,
             seconds_left=None if seconds is None else max(0.0, seconds - self.seconds()),
         )
 
@@ -229,8 +240,11 @@ class _CliDrive:
 
     # --- after a turn ------------------------------------------------------------------------------
 
-    def _after(self, end: CliEnd) -> None:
-        """What the CLI's ending means here. A reply is judged once nothing is left to tell it."""
+    def _after(self, end: CliEnd | None) -> None:
+        """What the CLI's ending means here; None where we ended it to tell it something. A reply is judged once
+        nothing is left to tell."""
+        if end is None:
+            return
         match end.ending:
             case "reply":
                 return

@@ -110,12 +110,14 @@ class CliResult:
 
 @dataclass(frozen=True, slots=True)
 class CliFigures:
-    """What was used, counted as the provider's `figures` attribute says (requests are always this turn's). `usd` is None where the CLI names no price,
-    or an incomplete one; `model` what to price it as."""
+    """What was used, counted as the provider's `figures` attribute says (requests are always this turn's). `usd` is
+    None where the CLI names no price, or an incomplete one; `model` what to price it as. `interim` ones replace one
+    another until a final one comes, and count where none does."""
 
     usage: Usage
     usd: Decimal | None = None
     model: str | None = None
+    interim: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,10 +43,11 @@ class Known:
 
 class CliMemory:
     """A reducer over a session's events. `unsaid` is what came since a CLI was last told something: the person's
-    words, nudges, results of calls it no longer waited for."""
+    words, nudges, results of calls it no longer waited for. `fork` is the session this one is a fork of."""
 
     def __init__(self) -> None:
         self.unsaid: list[str] = []
+        self.fork: str | None = None
         self._known: dict[str, Known] = {}
         self._stale: set[str] = set()
         self._open: dict[str, str] = {}
@@ -56,6 +57,9 @@ class CliMemory:
         """Take one more event."""
         data = event.data
         match event.kind:
+            case "started":
+                fork = data.get("fork")
+                self.fork = fork if isinstance(fork, str) else None
             case "message" if data.get("role") == "user":
                 self.unsaid.append(str(data.get("text", "")))
             case "message":

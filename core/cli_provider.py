@@ -159,6 +159,7 @@ class CliProvider(Provider):
         self, turn: CliTurn, figures: Sequence[CliFigures], baseline: CliTotal, model: str | None
     ) -> CliCharge | None:
         """What a turn cost, from all its figures; None where it said nothing. Never negative."""
+        figures = [one for one in figures if not one.interim] or [one for one in figures if one.interim][-1:]
         if not figures and turn.native is not None:
             late = self._late_figures(turn, turn.native)
             figures = [late] if late is not None else []

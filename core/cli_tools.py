@@ -18,6 +18,7 @@ STOP_NOW: Final = (
     "as the next message."
 )
 ENDED: Final = "This session is not running any more. Stop here and end your turn."
+GIVEN_UP: Final = "The agent CLI gave up on this call while it ran. It may have had an effect."
 FRAME_WAIT_S: Final = 0.3
 """How long a call waits for the CLI's own line about it, so that what the model said before it is stored before it."""
 
@@ -96,6 +97,11 @@ class ToolDoor:
         except StoreError as error:
             self._turn.failed(error)
             return False, ENDED
+        except asyncio.CancelledError:
+            if not self._closed:  # the CLI hung up on this call alone, and goes on
+                body = {"call": call.id, "ok": False, "output": GIVEN_UP, "status": "cancelled"}
+                self._recorder.log.append(("tool_result", body))
+            raise
         ok, output = self._result(call.id)
         return ok, output if more is None else f"{output}\n\n[{more}]"
 

@@ -13,6 +13,7 @@ from typing import Final
 from core.calls import Calls, Parked
 from core.cli_events import (
     CliCall,
+    CliCharge,
     CliDelta,
     CliEnd,
     CliEvent,
@@ -44,8 +45,8 @@ _STOPPED: Final = "Stopped while it ran: the turn ended. It may have had an effe
 
 @dataclass(frozen=True, slots=True)
 class TurnInput:
-    """What one turn needs. `baseline` is what the CLI had counted before it; `limit` the first spent limit, if any;
-    `seconds_left` of the session's."""
+    """What one turn needs. `baseline` is what the CLI had counted before it; `limit` the first spent limit, if
+    any, with what this turn has spent so far; `seconds_left` of the session's."""
 
     host: Host
     provider: CliProvider
@@ -53,7 +54,8 @@ class TurnInput:
     calls: Calls
     watching: Watching
     baseline: CliTotal
-    limit: Callable[[], LimitHit | None]
+    limit: Callable[[CliCharge | None], LimitHit | None]
+    out_of_time: Callable[[], StopRecord]
     parent: Path | None = None
     overlay: Mapping[str, str | None] | None = None
     seconds_left: float | None = None
@@ -118,8 +120,7 @@ class Turn:
         return None if left is None else asyncio.get_running_loop().call_later(left, self._out_of_time)
 
     def _out_of_time(self) -> None:
-        hit = self.given.limit()
-        self._halt_with(budget_stop(hit or LimitHit("seconds", "?", "?"), self.log.history.reply or None))
+        self._halt_with(self.given.out_of_time())
 
     async def _read(self, process: CliProcess, parser: CliParser) -> None:
         async for line in process.lines():
@@ -149,7 +150,8 @@ class Turn:
     def _hung(self, within: float) -> None:
         name = self.given.provider.title or self.given.provider.name
         message = f"{name} fell silent in the middle of its turn for {within:g} s and was ended."
-        self._end = CliEnd("error", detail="timeout", message=message, hint="Resume the session to try again.")
+        hint = "Resume the session to try again."
+        self._end = CliEnd("error", detail="timeout", message=message, hint=hint, final=True)
 
     async def _wind_down(self, reading: asyncio.Task[None], process: CliProcess, parser: CliParser) -> None:
         """End the process if it has not ended, hear its last words, and store what is left."""
@@ -159,8 +161,8 @@ class Turn:
                     await self._answered.wait()
         if not reading.done():
             process.interrupt()
-            await asyncio.wait({reading}, timeout=process.deadlines.interrupt)
         await self._door.close()
+        await asyncio.wait({reading}, timeout=process.deadlines.interrupt)
         exit = await process.exit(0.0 if not reading.done() else process.deadlines.interrupt)
         reading.cancel()
         result = (await asyncio.gather(reading, return_exceptions=True))[0]
@@ -202,7 +204,9 @@ class Turn:
             return [pair], columns
         pairs: list[Pair] = []
         if self._native is not None:
-            body = given.provider.record_session(self._turn, self._native, charge.model, charge.total)
+            body = given.provider.record_session(turn, self._native, charge.model, charge.total)
+            kept = given.provider.transcript(turn, self._native)
+            body["transcript"] = str(kept) if kept is not None else None
             pairs.append(("provider_session", body))
         if not charge.usage.input_tokens and not charge.usage.output_tokens and not charge.usd:
             return pairs, {}
@@ -256,9 +260,7 @@ class Turn:
     def _observed(self) -> None:
         """A tool of its own has answered: the guard has seen it, and limits count it."""
         self.heed(answering=False)
-        hit = self.given.limit()
-        if hit is not None:
-            self._halt_with(budget_stop(hit, self.log.history.reply or None))
+        self._check_limit()
 
     def _notice(self, text: str) -> None:
         self._notices += 1
@@ -269,13 +271,17 @@ class Turn:
 
     def spent(self) -> str | None:
         """See `Halts`."""
-        if self._halt.is_set():
-            return STOP_NOW
-        hit = self.given.limit()
-        if hit is None:
-            return None
-        self._halt_with(budget_stop(hit, self.log.history.reply or None))
-        return STOP_NOW
+        if not self._halt.is_set():
+            self._check_limit()
+        return STOP_NOW if self._halt.is_set() else None
+
+    def _check_limit(self) -> None:
+        """Nothing more is begun where the session's limits are spent, this turn's figures so far included."""
+        turn = replace(self._turn, native=self._native)
+        sofar = self.given.provider.record_cost(turn, self._figures, self.given.baseline, self._recorder.model)
+        hit = self.given.limit(sofar)
+        if hit is not None:
+            self._halt_with(budget_stop(hit, self.log.history.reply or None))
 
     def wait_for(self, parked: Parked) -> None:
         """See `Halts`."""

@@ -117,6 +117,8 @@ class Drive:
             "source": launch.source and screen(launch.source)[0],
             "replay": launch.replay,
         }
+        if launch.fork is not None:
+            started["fork"] = launch.fork
         log = self._log(info)
         log.create(("started", started), ("message", {"role": "user", "text": task}), *notices)
         self.new = True
@@ -204,7 +206,6 @@ class Drive:
             on_reply=self._on_reply,
             watching=self.watching,
             allowed=native_tools_allowed(self.grants),
-            fork=self.launch.fork,
             inbox=self.launch.mailbox.inbox,
             spent_s=self.standing.driven_s,
             started=self.began,

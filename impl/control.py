@@ -45,6 +45,9 @@ async def offer(host: Host, session: str) -> tuple[Sequence[str], Mapping[str, s
     """Make the tools of `session` reachable, where nothing listens yet, and the command that brings them to an MCP
     client, with what its environment must hold."""
     path = host.store.own_socket()
+    server = _listening.get(str(path))
+    if server is not None and server.get_loop() is not asyncio.get_running_loop():
+        _listening.pop(str(path)).close()  # its loop is over: nobody would answer
     try:
         _, writer = await asyncio.open_unix_connection(str(path))
         writer.close()

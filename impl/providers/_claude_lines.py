@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -35,7 +36,8 @@ class ClaudeParser:
         self._prefix = prefix
         self._gives_up = gives_up_at_once
         self._requests = 0
-        self._counted: CliFigures | None = None
+        self._before = Usage(requests=0)
+        self._current = Usage(requests=0)
         self._ended = False
 
     def feed(self, line: str) -> Sequence[CliEvent]:
@@ -93,8 +95,14 @@ class ClaudeParser:
                 return
 
     def _streamed(self, event: Mapping[str, Any]) -> Iterator[CliEvent]:
-        if event.get("type") == "message_start":
-            self._requests += 1
+        match event.get("type"):
+            case "message_start":
+                self._begin(part(part(event, "message"), "usage"))
+            case "message_delta":
+                self._current = replace(self._current, output_tokens=number(part(event, "usage"), "output_tokens"))
+                yield CliFigures(_sum(self._before, self._current), interim=True)
+            case _:
+                pass
         delta = part(event, "delta")
         match delta.get("type"):
             case "text_delta":
@@ -103,6 +111,14 @@ class ClaudeParser:
                 yield CliDelta(thinking=str(delta.get("thinking", "")))
             case _:
                 return
+
+    def _begin(self, usage: Mapping[str, Any]) -> None:
+        """One more request: what those before it used is settled."""
+        self._requests += 1
+        self._before = _sum(self._before, self._current)
+        read, written = number(usage, "cache_read_input_tokens"), number(usage, "cache_creation_input_tokens")
+        whole = number(usage, "input_tokens") + read + written
+        self._current = Usage(whole, number(usage, "output_tokens"), read, written, 1)
 
     def _said(self, data: Mapping[str, Any]) -> Iterator[CliEvent]:
         """One frame holds one block; its usage undercounts."""
@@ -155,6 +171,16 @@ class ClaudeParser:
             requests=max(1, self._requests or number(data, "num_turns")),
         )
         return CliFigures(usage, usd)
+
+
+def _sum(a: Usage, b: Usage) -> Usage:
+    return Usage(
+        a.input_tokens + b.input_tokens,
+        a.output_tokens + b.output_tokens,
+        a.cached_tokens + b.cached_tokens,
+        a.cache_write_tokens + b.cache_write_tokens,
+        a.requests + b.requests,
+    )
 
 
 def _end(data: Mapping[str, Any]) -> CliEnd:

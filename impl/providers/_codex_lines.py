@@ -208,7 +208,6 @@ def _detail(status: int | None, words: str) -> str:
 
 def _complaint(stderr: str) -> str:
     """What it says went wrong, without the trace that follows."""
-    for line in stderr.splitlines():
-        if line.startswith("Error"):
-            return line[:500]
-    return last_line("\n".join(line for line in stderr.splitlines() if not line.startswith("Reading additional")))
+    lines = stderr.partition("Stack backtrace:")[0].splitlines()
+    error = next((line for line in lines if line.startswith("Error")), None)
+    return error[:500] if error else last_line("\n".join(x for x in lines if not x.startswith("Reading additional")))

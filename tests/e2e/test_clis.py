@@ -1,4 +1,4 @@
-"""The real agent CLIs against models on loopback: turns, resume, fork, cancel, failures, budgets, and what they may do."""
+"""The real agent CLIs against models on loopback: turns, resume, fork, cancel, failures, budgets, what they may do."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ CLIS = {
 
 
 @pytest.fixture(params=CLIS)
-def cli(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
+def cli(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Each CLI in turn, first on PATH, with a key and nothing of the person's."""
     one = CLIS[request.param]
     monkeypatch.setenv("PATH", f"{installed(one.package, one.executable)}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv(one.key, "sk-test-key")
-    yield one
+    return one
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ async def test_the_model_reads_our_system_text_and_finds_none_of_the_clis_own_to
     stage, model = start("Hello.")
     await go(stage, cli, "Hi")
     (asked,) = model.requests
-    assert "You are a test agent." in str(asked.get("system") or asked.get("instructions"))
+    assert "You are a test agent." in str(asked.get("system") or asked["input"][0])
     names = {str(t.get("name") or t.get("type")) for t in asked["tools"]}
     ours = {name for name in names if name.startswith("mcp__artificer")}
     harmless = {

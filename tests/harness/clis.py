@@ -161,6 +161,10 @@ class Model:
     def __exit__(self, *given: Any) -> None:
         self._server.__exit__(*given)
 
+    def bytes(self, model: str) -> bytes:
+        """The next turn as it would be sent."""
+        return self._dialect([self._turns.pop(0)], model)
+
     def _reply(self, asked: Asked) -> Reply:
         if asked.method != "POST" or not asked.path.split("?")[0].endswith(self._path):
             return Reply(b'{"data":[],"models":[]}', 200, {"content-type": "application/json"}, "length")
