@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -97,11 +98,18 @@ class Containers:
 
     def rows(self) -> list[dict[str, object]]:
         """What there is, in any state, inspected; the work container first."""
-        found = self.daemon.call(lambda client: client.containers(all=True), 20)
-        names = [str(row["Names"][0]) for row in found if row["Labels"].get(LABEL) == str(self.home)]
-        return [
-            self.daemon.call(lambda client, n=name: client.inspect_container(n), 20) for name in sorted(names)[::-1]
-        ]
+        from docker import APIClient
+        from docker.errors import NotFound
+
+        def inspect(client: APIClient) -> list[dict[str, object]]:
+            rows = []
+            for row in client.containers(all=True):
+                if (row["Labels"] or {}).get(LABEL) == str(self.home):
+                    with contextlib.suppress(NotFound):  # it went meanwhile
+                        rows.append(client.inspect_container(row["Id"]))
+            return sorted(rows, key=lambda row: str(row["Name"]), reverse=True)
+
+        return self.daemon.call(inspect, 20)
 
     def work(self) -> dict[str, object]:
         """The one work container."""

@@ -1,0 +1,353 @@
+"""The Docker kind: found or not, hardened, paused, replaced, swept."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import SandboxUnavailable
+from impl.sandboxes import choose, daemon, images
+from impl.sandboxes.bubblewrap import survey
+from impl.sandboxes.containers import EXPIRES, LABEL, OWNER, SESSION, host_mounts
+from impl.sandboxes.daemon import Daemon
+from impl.sandboxes.docker import DockerSandbox
+from impl.sandboxes.images import local_archive, note_layer, progress
+from impl.sandboxes.options import Options
+from impl.sandboxes.owners import fate, own_mark
+from impl.sandboxes.sweep import sweep
+from tests.impl.sandboxes.conftest import Containers, Open
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition; the test's own time limit bounds it."""
+    while not condition():  # noqa: ASYNC110 - containers have no event
+        await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def fake_daemon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: dict[str, tuple[int, str]] | None
+) -> AsyncIterator[None]:
+    """Something that listens where a daemon would: it gives `answers` by path, or, with None, says nothing."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        path = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
+        if answers is None:
+            await reader.read()
+        else:
+            status, body = answers.get(path, (404, '{"message": "no such thing"}'))
+            writer.write(f"HTTP/1.0 {status} x\r\n\r\n{body}".encode())
+        writer.close()
+
+    path = tmp_path / "d.sock"
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+    server = await asyncio.start_unix_server(serve, str(path))
+    yield
+    server.close()
+
+
+VERSION = {"/version": (200, '{"Os": "linux", "ApiVersion": "1.41"}')}
+
+
+async def test_a_daemon_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with fake_daemon(tmp_path, monkeypatch, None):
+        problem = await DockerSandbox().probe()
+    assert problem == f"the daemon at {tmp_path}/d.sock did not answer within 500 ms."
+
+
+async def test_an_image_that_is_neither_here_nor_to_be_had_is_a_reason_to_take_another_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = (500, '{"message": "dial tcp: no such host"}')
+    answers = {**VERSION, "/distribution/registry.invalid/a%3A1/json": refused}
+    answers["/distribution/registry.invalid/a:1/json"] = refused
+    async with fake_daemon(tmp_path, monkeypatch, answers):
+        sandbox, reason = await choose(None, Options(image="registry.invalid/a:1"))
+        with pytest.raises(SandboxUnavailable, match="`local` needs no registry"):
+            await choose("docker", Options(image="registry.invalid/a:1"))
+    assert sandbox.name != "docker"
+    assert "registry.invalid/a:1 is not here and cannot be pulled (dial tcp: no such host)" in reason
+
+
+@pytest.mark.parametrize("where", ["images", "distribution"])
+async def test_an_image_that_is_here_or_can_be_pulled_will_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    answers = {**VERSION, f"/{where}/a%3A1/json": (200, "{}"), f"/{where}/a:1/json": (200, "{}")}
+    async with fake_daemon(tmp_path, monkeypatch, answers):
+        sandbox, _ = await choose(None, Options(image="a:1"))
+    assert sandbox.name == "docker"
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ({"/version": (200, '{"Os": "windows"}')}, "runs windows containers"),
+        ({"/version": (200, "hello")}, "does not answer as Docker does"),
+        ({"/version": (500, "{}")}, "status 500"),
+    ],
+)
+async def test_what_is_no_docker_daemon_for_us_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: dict[str, tuple[int, str]], words: str
+) -> None:
+    async with fake_daemon(tmp_path, monkeypatch, answers):
+        assert words in str(await DockerSandbox().probe())
+
+
+def test_a_daemon_of_another_machine_is_refused() -> None:
+    assert "not local" in str(daemon.find({"DOCKER_HOST": "tcp://10.0.0.1:2375"}))
+
+
+def test_choosing_loads_no_sdk() -> None:
+    code = (
+        "import asyncio, sys; from impl.sandboxes import choose; asyncio.run(choose()); "
+        "sys.exit('docker' in sys.modules or 'requests' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-I", "-c", code], check=False).returncode == 0
+
+
+async def test_calls_that_hang_are_bounded_in_time_and_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemon, "AT_ONCE", 2)
+    async with fake_daemon(tmp_path, monkeypatch, None):
+        asked = Daemon(tmp_path / "d.sock")
+        calls = [asked.ask(lambda client: client.info(), 1.0) for _ in range(4)]
+        began = time.monotonic()
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(answer, SandboxUnavailable) for answer in answers), answers
+    assert time.monotonic() - began < 30
+
+
+def test_the_local_image_is_the_same_bytes_each_time_and_names_the_user() -> None:
+    layout = survey("", frozenset())
+    archive = local_archive(layout, 1234, 99)
+    assert archive == local_archive(layout, 1234, 99)
+    assert b"agent:x:1234:99:agent:/work" in archive
+
+
+def test_a_file_system_below_a_shown_directory_is_read_only_too() -> None:
+    info = "1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /usr/local rw - ext4 b rw\n3 1 8:3 / /usrlocal rw - ext4 c rw\n"
+    layout = replace(survey("", frozenset()), mounts=("/usr",), etc=())
+    assert [(row["Target"], row["ReadOnly"]) for row in host_mounts(layout, info)] == [
+        ("/usr", True),
+        ("/usr/local", True),
+    ]
+
+
+def test_a_pull_shows_how_far_it_is() -> None:
+    layers: dict[str, tuple[int, int]] = {}
+    note_layer(layers, {"status": "Pulling from library/python"})
+    note_layer(
+        layers, {"id": "a", "status": "Downloading", "progressDetail": {"current": 3_000_000, "total": 9_000_000}}
+    )
+    note_layer(
+        layers, {"id": "b", "status": "Downloading", "progressDetail": {"current": 1_000_000, "total": 1_000_000}}
+    )
+    note_layer(layers, {"id": "b", "status": "Pull complete", "progressDetail": {}})
+    assert progress(layers) == "[4 of 10 MB]\n"
+
+
+def test_a_living_owner_is_told_from_a_dead_one_and_from_one_that_cannot_be_seen() -> None:
+    pid, started, boot, namespace = own_mark().split(":")
+    assert fate(own_mark()) == "alive"
+    assert fate(f"{pid}:{int(started) + 1}:{boot}:{namespace}") == "dead"
+    assert fate(f"{pid}:{started}:another-boot:{namespace}") == "dead"
+    assert fate(f"{pid}:{started}:{boot}:1") == "unknown"
+    assert fate("") == "unknown"
+
+
+# --- with a daemon -------------------------------------------------------------------------------------
+
+
+@pytest.mark.docker
+async def test_containers_are_hardened_and_labelled(opened: Open, containers: Containers) -> None:
+    workspace = await opened("docker", network=True)
+    rows: list[Any] = containers.rows()
+    assert len(rows) == 2
+    for row in rows:
+        host, labels = row["HostConfig"], row["Config"]["Labels"]
+        assert (host["CapDrop"], host["ReadonlyRootfs"], host["Privileged"]) == (["ALL"], True, False)
+        assert host["SecurityOpt"] == ["no-new-privileges:true"]
+        assert (host["IpcMode"], host["AutoRemove"], host["RestartPolicy"]["Name"]) == ("private", True, "")
+        assert host["Memory"] == host["MemorySwap"] > 0
+        assert host["PidsLimit"] > 0
+        assert {limit["Name"] for limit in host["Ulimits"]} == {"core", "nofile", "fsize"}
+        assert not any("docker.sock" in mount["Source"] for mount in row["Mounts"])
+        assert {LABEL, OWNER, SESSION, EXPIRES} <= labels.keys()
+    work, gate = rows
+    assert (work["HostConfig"]["CapAdd"], gate["HostConfig"]["CapAdd"]) == (None, ["NET_ADMIN"])
+    assert work["HostConfig"]["NetworkMode"] == f"container:{gate['Id']}"
+    assert [mount["Destination"] for mount in work["Mounts"] if mount["RW"]] == ["/work"]
+    assert workspace.path.parent == containers.home
+
+
+@pytest.mark.docker
+async def test_no_variable_of_the_host_reaches_the_daemon(
+    opened: Open, containers: Containers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-not-for-the-daemon")
+    workspace = await opened("docker")
+    await workspace.run("true")
+    assert "sk-not-for-the-daemon" not in str(containers.rows())
+
+
+@pytest.mark.docker
+async def test_an_image_without_a_shell_is_sandbox_unavailable_and_says_so(opened: Open, options: Options) -> None:
+    workspace = await opened("docker")
+    await workspace.run("true")
+    empty = Containers(options.home or Path()).daemon.call(
+        lambda client: images.ensure_local(client, survey("", frozenset())), 20
+    )
+    bare = await opened("docker", given=replace(options, image=empty))
+    with pytest.raises(SandboxUnavailable, match="/bin/sh"):
+        await bare.run("true")
+
+
+@pytest.mark.docker
+async def test_an_idle_sandbox_is_paused_and_wakes_with_the_next_command(
+    opened: Open, options: Options, containers: Containers
+) -> None:
+    workspace = await opened("docker", network=True, given=replace(options, idle_s=0.05))
+    await workspace.run("echo kept > /tmp/note")
+
+    def paused() -> list[bool]:
+        rows: list[Any] = containers.rows()
+        return [row["State"]["Paused"] for row in rows]
+
+    await until(lambda: paused() == [True, True])
+    assert (await workspace.run("cat /tmp/note")).output == "kept\n"
+    await until(lambda: paused() == [True, True])
+    await workspace.close()
+    await until(lambda: containers.rows() == [])
+
+
+@pytest.mark.docker
+async def test_a_sandbox_past_its_age_is_replaced_and_its_files_stay(
+    opened: Open, options: Options, containers: Containers
+) -> None:
+    workspace = await opened("docker", given=replace(options, ttl_s=1.5))
+    await workspace.run("echo kept > note; echo lost > /tmp/note")
+    first = containers.work()["Id"]
+    await until(lambda: containers.rows() == [])
+    assert (await workspace.run("cat note /tmp/note 2>&1")).output.startswith("kept\ncat: /tmp/note")
+    assert containers.work()["Id"] != first
+
+
+@pytest.mark.docker
+async def test_a_container_removed_under_us_is_replaced(opened: Open, containers: Containers) -> None:
+    workspace = await opened("docker", network=True)
+    await workspace.run("echo kept > note")
+    for row in containers.rows():
+        containers.daemon.call(lambda client, row=row: client.remove_container(row["Id"], force=True), 20)  # type: ignore[misc]
+    assert (await workspace.run("cat note")).output == "kept\n"
+
+
+OWNER_APP = """
+import asyncio, sys
+from pathlib import Path
+from impl.sandboxes.docker import DockerSandbox
+from impl.sandboxes.options import Options
+
+async def main():
+    home = Path(sys.argv[1])
+    options = Options(home=home, image="local", idle_s=float(sys.argv[2]))
+    workspace = await DockerSandbox(options).open(home / "workspaces" / "s1" / "work", network=True)
+    await workspace.run("true")
+    print("ready", flush=True)
+    await asyncio.sleep(300)
+
+asyncio.run(main())
+"""
+
+
+async def owner(home: Path, idle_s: float) -> asyncio.subprocess.Process:
+    """Another Artificer process with a workspace open."""
+    line = [sys.executable, "-I", "-c", OWNER_APP, str(home), str(idle_s)]
+    process = await asyncio.create_subprocess_exec(*line, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"ready\n"
+    return process
+
+
+async def kill(process: asyncio.subprocess.Process) -> None:
+    """SIGKILL."""
+    process.send_signal(signal.SIGKILL)
+    await process.communicate()
+
+
+@pytest.mark.docker
+async def test_a_killed_application_leaves_no_container(tmp_path: Path, containers: Containers) -> None:
+    process = await owner(tmp_path, 300)
+    await kill(process)
+    await until(lambda: containers.rows() == [])
+    assert [line.partition(" /")[0] for line in sweep(tmp_path)] == ["removed the sockets"]
+    assert sweep(tmp_path) == []
+
+
+@pytest.mark.docker
+async def test_a_sweep_takes_what_a_killed_application_left_asleep_and_nothing_else(
+    tmp_path: Path, containers: Containers
+) -> None:
+    living, other = await owner(tmp_path, 300), await owner(tmp_path / "other", 0.01)
+    dying = await owner(tmp_path, 0.01)
+
+    def asleep(rows: list[Any]) -> int:
+        return sum(row["State"]["Paused"] for row in rows)
+
+    others = Containers(tmp_path / "other")
+    await until(lambda: asleep(containers.rows()) == 2 and asleep(others.rows()) == 2)
+    await kill(dying)
+    await kill(other)
+    lines = await asyncio.to_thread(sweep, tmp_path)
+    assert sum(line.startswith("removed the container artificer-") for line in lines) == 2
+    assert (len(containers.rows()), len(others.rows())) == (2, 2)
+    await kill(living)
+    await until(lambda: containers.rows() == [])
+    await asyncio.to_thread(sweep, tmp_path / "other")
+    await until(lambda: others.rows() == [])
+
+
+@pytest.mark.docker
+async def test_cancelling_a_start_leaves_nothing(tmp_path: Path, options: Options, containers: Containers) -> None:
+    sandbox = DockerSandbox(options)
+    if (problem := await sandbox.probe()) is not None:
+        pytest.skip(f"docker does not work here: {problem}")
+    workspace = await sandbox.open(tmp_path / "work", network=True)
+    task = asyncio.create_task(workspace.run("true"))
+    await until(lambda: containers.rows() != [])
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await workspace.close()
+    await until(lambda: containers.rows() == [] and not list(tmp_path.glob(".sandbox-*")))
+
+
+@pytest.mark.docker
+async def test_commands_do_not_need_the_daemon_and_a_start_without_it_is_sandbox_unavailable(
+    tmp_path: Path, options: Options, containers: Containers
+) -> None:
+    sandbox = DockerSandbox(options)
+    if (problem := await sandbox.probe()) is not None:
+        pytest.skip(f"docker does not work here: {problem}")
+    workspace = await sandbox.open(tmp_path / "work")
+    await workspace.run("true")
+    asked: Any = sandbox._daemon
+    here, asked._path = asked._path, tmp_path / "gone.sock"
+    assert (await workspace.run("echo still")).output == "still\n"
+    os.kill(int(containers.work()["State"]["Pid"]), signal.SIGKILL)  # type: ignore[index, call-overload]
+    await until(lambda: containers.rows() == [])
+    with pytest.raises(SandboxUnavailable, match="Docker daemon"):
+        await workspace.run("true")
+    asked._path = here
+    assert (await workspace.run("echo again")).output == "again\n"
+    await workspace.close()
