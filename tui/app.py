@@ -21,6 +21,7 @@ from tui.desk import LEFT, Desk
 from tui.screens import messages
 from tui.screens.home import HomeScreen
 from tui.shelf import Shelf
+from tui.widgets.composer import Composer
 
 if TYPE_CHECKING:
     from core import Host
@@ -246,11 +247,16 @@ class ArtificerApp(ActingApp):
             session = await self.desk.build(event.text)
         except StoreError as error:
             self._say_no("Not started", f"{error} {error.hint}")
+            event.composer.unsent()
             return
-        if self.host.store.session(session) is not None:
-            event.composer.sent()
-            self.desk.remember(event.text)
-            await self.open_session(session)
+        if self.host.store.session(session) is None:
+            event.composer.unsent()
+            return
+        self.desk.remember(event.text)
+        await self.open_session(session)
+        if event.composer.text:  # typed while it opened
+            self.screen.query_one(Composer).fill(event.composer.text)
+            event.composer.text = ""
 
     async def open_key(self, key: str) -> None:
         """Open `session:ID` or `agent:NAME`; nothing happens where there is none."""

@@ -24,7 +24,6 @@ class Desk(App[None]):
 
     def on_composer_sent(self, event: Composer.Sent) -> None:
         self.sent.append(event.text)
-        event.composer.sent()
 
     @property
     def composer(self) -> Composer:
@@ -128,3 +127,13 @@ async def test_a_keymap_changes_the_key_that_sends() -> None:
         assert app.sent == []
         await pilot.press("ctrl+s")
         assert app.sent == ["a\n"]
+
+
+async def test_what_was_not_taken_stands_there_again_before_what_was_typed_since() -> None:
+    app = Desk()
+    async with app.run_test() as pilot:
+        app.composer.post_message(Paste("x\n" * 100))
+        await pilot.press(*"end", "enter", *"new")
+        app.composer.unsent()
+        await pilot.press("enter")
+    assert app.sent == ["x\n" * 100 + "end", "x\n" * 100 + "endnew"]

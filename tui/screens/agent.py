@@ -145,7 +145,6 @@ class AgentScreen(AgentPanes):
 
     @on(Composer.Sent)
     def _sent(self, event: Composer.Sent) -> None:
-        event.composer.sent()
         self.post_message(RunWanted(self.agent_name, self.ref, event.text, self.changing))
 
     def keep(self) -> None:

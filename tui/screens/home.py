@@ -79,7 +79,7 @@ class HomeScreen(Screen[None]):
             yield (
                 RowList(id="fleet", empty="nothing matches the filter") if self._fleet.rows else TextView(id="welcome")
             )
-        composer = Composer(PROMPT, id="composer")
+        composer = Composer(PROMPT, history=self.desk.history(), id="composer")
         composer.border_subtitle = "enter send"
         yield composer
         yield KeyBar(id="keys")

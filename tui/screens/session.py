@@ -279,8 +279,9 @@ class SessionScreen(AgentPanes):
     @on(Composer.Sent)
     async def _sent(self, event: Composer.Sent) -> None:
         if await self._say(event.text):
-            event.composer.sent()
             self.desk.remember(event.text)
+        else:
+            event.composer.unsent()
 
     @on(CardBox.Answered)
     async def _card_answered(self, event: CardBox.Answered) -> None:

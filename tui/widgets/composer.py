@@ -56,6 +56,7 @@ class Composer(TextArea):
         """What was sent, oldest first."""
         self._place: int | None = None
         self._unsent = ""
+        self._left: tuple[str, dict[str, str]] = ("", {})
 
     def on_mount(self) -> None:
         """Where nothing is to move, the cursor does not blink either."""
@@ -78,19 +79,24 @@ class Composer(TextArea):
     # --- sending -----------------------------------------------------------------------------------
 
     def action_send(self) -> None:
-        """Send the text, if there is any."""
+        """Send the text, if there is any. It leaves at once, so that what is typed next is a text of its own."""
         text = self.pastes.whole(self.text)
-        if text.strip():
-            self.post_message(self.Sent(self, text))
-
-    def sent(self) -> None:
-        """What was sent was taken: keep it in the history and start afresh."""
-        shown = self.text
-        if shown.strip() and (not self.sent_before or self.sent_before[-1] != shown):
-            self.sent_before.append(shown)
+        if not text.strip():
+            return
+        self._left = (self.text, dict(self.pastes.texts))
+        if not self.sent_before or self.sent_before[-1] != self.text:
+            self.sent_before.append(self.text)
             del self.sent_before[:-200]
         self._place = None
         self.text = ""
+        self.post_message(self.Sent(self, text))
+
+    def unsent(self) -> None:
+        """What was sent was not taken: it stands here again, before what was typed since."""
+        shown, pastes = self._left
+        self._left = ("", {})
+        self.pastes.texts.update(pastes)
+        self.fill(shown)
 
     def action_newline(self) -> None:
         """Break the line at the cursor."""
