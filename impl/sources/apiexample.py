@@ -14,6 +14,7 @@ from impl.sources.apischema import is_plain
 
 _LARGEST: Final = 8_000
 _DEEPEST: Final = 12
+_SCHEMAS: Final = 500
 
 
 _Above = tuple[str | None, ...]
@@ -85,75 +86,82 @@ def _shown(document: ApiDocument, raw: Mapping[str, Any], schema: Any, *, answer
         found = document.resolve(entry)
         if isinstance(found, dict) and "value" in found:
             return found["value"]
-    value, real = _sample(document, schema, answer, ())
+    value, real = _Sampler(document, answer=answer).sample(schema)
     if not real and not answer:
         raise _NoSample
     return value
 
 
-def _sample(document: ApiDocument, schema: Any, answer: bool, above: _Above) -> tuple[Any, bool]:
-    """(a value, whether any of it stands in the document). Raises _NoSample, also where a schema holds itself."""
-    found = document.resolve(schema)
-    reference = schema.get("$ref") if isinstance(schema, dict) else None
-    if not isinstance(found, dict) or len(above) > _DEEPEST or (reference and reference in above):
-        raise _NoSample
-    above = (*above, reference)
-    for key in ("example", "default", "const"):
-        if key in found:
-            return found[key], True
-    for key in ("examples", "enum"):
-        if shown := sequence(found.get(key)):
-            return shown[0], True
-    for key in ("anyOf", "oneOf"):
-        for part in sequence(found.get(key)):
+class _Sampler:
+    """Draws a value from a schema; it looks at so many schemas and no more, since a document may hold very many."""
+
+    def __init__(self, document: ApiDocument, *, answer: bool) -> None:
+        self.document = document
+        self.left = _SCHEMAS
+        self.absent = "writeOnly" if answer else "readOnly"
+
+    def sample(self, schema: Any, above: _Above = ()) -> tuple[Any, bool]:
+        """(a value, whether any of it stands in the document). Raises _NoSample, also where a schema holds itself."""
+        self.left -= 1
+        found = self.document.resolve(schema)
+        reference = schema.get("$ref") if isinstance(schema, dict) else None
+        if not isinstance(found, dict) or self.left < 0 or len(above) > _DEEPEST or (reference and reference in above):
+            raise _NoSample
+        above = (*above, reference)
+        for key in ("example", "default", "const"):
+            if key in found:
+                return found[key], True
+        for key in ("examples", "enum"):
+            if shown := sequence(found.get(key)):
+                return shown[0], True
+        for part in (*sequence(found.get("anyOf")), *sequence(found.get("oneOf"))):
             try:
-                return _sample(document, part, answer, above)
+                return self.sample(part, above)
             except _NoSample:
                 continue
-    kind = found.get("type")
-    if kind == "array":
-        return _list_sample(document, found, answer, above)
-    if kind == "object" or "properties" in found or isinstance(found.get("allOf"), list):
-        return _object_sample(document, found, answer, above)
-    raise _NoSample
-
-
-def _list_sample(document: ApiDocument, schema: Mapping[str, Any], answer: bool, above: _Above) -> tuple[Any, bool]:
-    try:
-        value, real = _sample(document, schema.get("items"), answer, above)
-    except _NoSample:
-        real = False
-    if real:
-        return [value] * max(1, min(int(schema.get("minItems") or 1), 3)), True
-    if schema.get("minItems"):
+        kind = found.get("type")
+        if kind == "array":
+            return self.of_list(found, above)
+        if kind == "object" or "properties" in found or sequence(found.get("allOf")):
+            return self.of_object(found, above)
         raise _NoSample
-    return [], False
 
-
-def _object_sample(document: ApiDocument, schema: Mapping[str, Any], answer: bool, above: _Above) -> tuple[Any, bool]:
-    value: dict[str, Any] = {}
-    any_real = False
-    for part in sequence(schema.get("allOf")):
-        inner, real = _sample(document, part, answer, above)
-        if isinstance(inner, dict):
-            value.update(inner)
-            any_real = any_real or real
-    required = sequence(schema.get("required"))
-    for name, part in mapping(schema.get("properties")).items():
-        resolved = document.resolve(part)
-        if isinstance(resolved, dict) and resolved.get("writeOnly" if answer else "readOnly") is True:
-            continue
-        needed = name in required
+    def of_list(self, schema: Mapping[str, Any], above: _Above) -> tuple[Any, bool]:
+        """One item; an empty list where there is none to show and none is needed."""
+        least = schema.get("minItems")
         try:
-            inner, real = _sample(document, part, answer, above)
+            value, real = self.sample(schema.get("items"), above)
         except _NoSample:
-            if needed:
-                raise
-            continue
-        if real or needed:
-            value[name] = inner
-            any_real = any_real or real
-    return value, any_real
+            real = False
+        if real:
+            return [value] * (min(least, 3) if isinstance(least, int) and least > 1 else 1), True
+        if least:
+            raise _NoSample
+        return [], False
+
+    def of_object(self, schema: Mapping[str, Any], above: _Above) -> tuple[Any, bool]:
+        """The properties that have something to show, and those that must be there."""
+        value: dict[str, Any] = {}
+        any_real = False
+        for part in sequence(schema.get("allOf")):
+            inner, real = self.sample(part, above)
+            if isinstance(inner, dict):
+                value.update(inner)
+                any_real = any_real or real
+        required = sequence(schema.get("required"))
+        for name, part in mapping(schema.get("properties")).items():
+            if mapping(self.document.resolve(part)).get(self.absent) is True:
+                continue
+            try:
+                inner, real = self.sample(part, above)
+            except _NoSample:
+                if name in required:
+                    raise
+                continue
+            if real or name in required:
+                value[name] = inner
+                any_real = any_real or real
+        return value, any_real
 
 
 def _answer(document: ApiDocument, plan: Plan) -> tuple[int, str | None, str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import Any, Final, Literal
 from urllib.parse import quote, urlsplit
 
@@ -151,7 +152,7 @@ def tool_name(key: str, otherwise: str, taken: set[str]) -> str:
     else:
         plain = "call"
     plain = plain[:64].rstrip("_")
-    every = (plain, *(f"{plain[:60]}_{number}" for number in range(2, 1_000)))
+    every = chain([plain], (f"{plain[:58]}_{number}" for number in count(2)))
     return next(name for name in every if name not in taken and name not in _RESERVED)
 
 
@@ -319,7 +320,7 @@ def _style(document: ApiDocument, raw: Mapping[str, Any], where: Where, name: st
 def input_key(name: str, place: str, taken: set[str]) -> str:
     """The property of a parameter: its name with plain characters, told apart by its place where it must be."""
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")[:56] or "value"
-    every = (plain, f"{plain}_{place}", *(f"{plain}_{number}" for number in range(2, 1_000)))
+    every = chain([plain, f"{plain}_{place}"], (f"{plain}_{number}" for number in count(2)))
     return next(key for key in every if key not in taken)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, count
 from typing import Any, Final
 
 from impl.sources.apidocument import ApiDocument
@@ -12,7 +13,8 @@ from impl.sources.values import shorten
 
 _INLINE_NODES: Final = 400
 _INLINE_DEPTH: Final = 20
-_MAX_NODES: Final = 6_000
+_MAX_NODES: Final = 1_500
+_SHALLOW: Final = 2
 _TYPES: Final = ("string", "number", "integer", "boolean", "array", "object", "null")
 _LARGEST: Final = 10**18
 """Whole numbers of more digits do not survive the way through a manifest."""
@@ -84,22 +86,29 @@ class InputSchemas:
     def __init__(self, document: ApiDocument) -> None:
         self._document = document
 
-    def build(self, properties: Mapping[str, Mapping[str, Any]], required: Sequence[str]) -> dict[str, Any]:
-        """An object of these properties and no others. `properties` maps a name to the document's own schema,
-        with `description` where there is one. References are written out where that stays small, else they
-        become `$defs`. Raises BadReference, TooLarge."""
-        try:
-            return _Building(self._document, inline=True).build(properties, required)
-        except TooLarge:
-            return _Building(self._document, inline=False).build(properties, required)
+    def build(
+        self, properties: Mapping[str, Mapping[str, Any]], required: Sequence[str]
+    ) -> tuple[dict[str, Any], bool]:
+        """(an object of these properties and no others, whether it is described to its end).
+
+        `properties` maps a name to the document's own schema, with `description` where there is one. References
+        are written out where that stays small, else they become `$defs`; where even those are too many, what lies
+        deeper than two of them takes anything. Raises BadReference, TooLarge.
+        """
+        for mode in ("inline", "shared"):
+            try:
+                return _Building(self._document, mode).build(properties, required), True
+            except TooLarge:
+                continue
+        return _Building(self._document, "shallow").build(properties, required), False
 
 
 class _Building:
     """One input schema being built."""
 
-    def __init__(self, document: ApiDocument, *, inline: bool) -> None:
+    def __init__(self, document: ApiDocument, mode: str) -> None:
         self.document = document
-        self.inline = inline
+        self.mode = mode
         self.nodes = 0
         self.names: dict[str, str] = {}
         self.waiting: list[str] = []
@@ -123,7 +132,7 @@ class _Building:
     def convert(self, schema: Any, above: tuple[str, ...], depth: int) -> Any:
         """One schema; `above` are the references being written out around it."""
         self.nodes += 1
-        if self.nodes > (_INLINE_NODES if self.inline else _MAX_NODES) or depth > _INLINE_DEPTH:
+        if self.nodes > (_INLINE_NODES if self.mode == "inline" else _MAX_NODES) or depth > _INLINE_DEPTH:
             raise TooLarge
         if isinstance(schema, bool):
             return schema
@@ -136,7 +145,9 @@ class _Building:
     def reference(self, schema: Mapping[str, Any], above: tuple[str, ...], depth: int) -> Any:
         reference = schema["$ref"]
         target = self.document.at(reference)
-        if self.inline and reference not in above:
+        if self.mode == "shallow" and len(above) >= _SHALLOW:
+            return {"description": f"{self.name(reference)}, not described further."}
+        if self.mode != "shared" and reference not in above:
             beside = {key: value for key, value in schema.items() if key != "$ref"}
             whole = {**target, **beside} if isinstance(target, dict) else target
             return self.convert(whole, (*above, reference), depth)
@@ -151,7 +162,7 @@ class _Building:
     def name(self, reference: str) -> str:
         plain = re.sub(r"\W", "_", reference.rpartition("/")[2], flags=re.ASCII)[:60] or "schema"
         taken = set(self.names.values())
-        return next(n for n in (plain, *(f"{plain}_{i}" for i in range(2, 10_000))) if n not in taken)
+        return next(n for n in chain([plain], (f"{plain}_{i}" for i in count(2))) if n not in taken)
 
     def keywords(self, schema: Mapping[str, Any], above: tuple[str, ...], depth: int) -> dict[str, Any]:
         built: dict[str, Any] = {}
@@ -198,7 +209,8 @@ class _Building:
             built["properties"] = {name: self.convert(part, above, depth + 2) for name, part in given.items()}
         required = schema.get("required")
         if isinstance(required, list):
-            wanted = [n for n in dict.fromkeys(required) if isinstance(n, str) and (n in given or n not in named)]
+            texts = dict.fromkeys(name for name in required if isinstance(name, str))
+            wanted = [name for name in texts if name in given or name not in named]
             if wanted:
                 built["required"] = wanted
 
@@ -224,7 +236,7 @@ def _kinds(value: Any) -> list[str]:
     if value == "file":  # a leftover of Swagger 2
         return ["string"]
     named = value if isinstance(value, list) else [value]
-    return list(dict.fromkeys(kind for kind in named if kind in _TYPES))
+    return list(dict.fromkeys(kind for kind in named if isinstance(kind, str) and kind in _TYPES))
 
 
 def _examples(schema: Mapping[str, Any]) -> list[Any]:

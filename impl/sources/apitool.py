@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from impl.sources.apicode import tool_code
-from impl.sources.apidocument import ApiDocument, Unsupported
+from impl.sources.apidocument import ApiDocument, Unsupported, mapping
 from impl.sources.apiexample import example_of
 from impl.sources.apioperation import BASE64, WRITES, Body, Operation, Parameter, Plan, plan, words
 from impl.sources.apischema import InputSchemas, TooLarge
@@ -37,7 +37,7 @@ def make_tool(document: ApiDocument, operation: Operation) -> MadeTool | str:
     """The tool of an operation, or why there can be none. Raises BadReference."""
     try:
         planned = plan(document, operation)
-        schema = _input_schema(document, planned)
+        schema, whole = _input_schema(document, planned)
     except Unsupported as error:
         return str(error)
     except TooLarge:
@@ -47,7 +47,9 @@ def make_tool(document: ApiDocument, operation: Operation) -> MadeTool | str:
     for shown in (example, None) if example is not None else (None,):
         manifest = _manifest(planned, schema, shown)
         if manifest is not None and not _holds_secret(manifest + code):
-            return MadeTool(operation.name, planned, manifest, code, (*planned.left_out, *_warnings(planned, schema)))
+            lacks = () if whole else ("what lies deep in its input is not described to the model",)
+            left_out = (*planned.left_out, *lacks, *_warnings(planned, schema))
+            return MadeTool(operation.name, planned, manifest, code, left_out)
     return "its description is too large, or holds what looks like a secret"
 
 
@@ -102,7 +104,7 @@ def _sentence(text: str) -> str:
 # --- the input -----------------------------------------------------------------------------------------
 
 
-def _input_schema(document: ApiDocument, planned: Plan) -> dict[str, Any]:
+def _input_schema(document: ApiDocument, planned: Plan) -> tuple[dict[str, Any], bool]:
     properties: dict[str, Mapping[str, Any]] = {}
     required: list[str] = []
     for parameter in planned.parameters:
@@ -145,7 +147,7 @@ def _form_schema(document: ApiDocument, body: Body, said: str) -> dict[str, Any]
     found = document.resolve(body.schema)
     schema: dict[str, Any] = dict(found) if isinstance(found, dict) else {}
     schema["type"] = "object"
-    properties = dict(schema.get("properties") or {})
+    properties = dict(mapping(schema.get("properties")))
     for name in body.binary:
         part = document.resolve(properties[name])
         told = f"{words(part.get('description'))} {BASE64}".strip()
