@@ -12,8 +12,6 @@ from typing import Any, Final
 _TYPES: Final[Mapping[str, type]] = {"string": str, "integer": int, "boolean": bool}
 _FLAT: Final = frozenset({"type", "properties", "required", "additionalProperties", "description", "title"})
 _PLAIN: Final = frozenset({"type", "minLength", "minimum", "maximum", "description", "title"})
-_OTHER: Final[tuple[type, float, float]] = (type(None), math.inf, -math.inf)
-"""Fits nothing: the validator decides."""
 
 
 class Arguments:
@@ -41,22 +39,30 @@ def _flat(schema: Any) -> Callable[[Mapping[str, Any]], bool] | None:
     switches, in a fiftieth of the validator's time. What it does not say yes to, the validator decides."""
     if not isinstance(schema, dict) or schema.get("type") != "object" or not schema.keys() <= _FLAT:
         return None
-    required = schema.get("required", [])
-    if not isinstance(required, list) or schema.get("additionalProperties") is not False:
+    required, properties = schema.get("required", []), schema.get("properties", {})
+    if (
+        not isinstance(required, list)
+        or not isinstance(properties, dict)
+        or schema.get("additionalProperties") is not False
+    ):
         return None
     plain: dict[str, tuple[type, float, float]] = {}
-    for name, part in schema.get("properties", {}).items():
-        if isinstance(part, dict) and part.keys() <= _PLAIN and part.get("type") in _TYPES:
+    for name, part in properties.items():
+        if isinstance(part, dict) and part.keys() <= _PLAIN and str(part.get("type")) in _TYPES:
             kind = _TYPES[part["type"]]
             low = part.get("minLength", 0) if kind is str else part.get("minimum", -math.inf)
-            plain[name] = (kind, low, math.inf if kind is str else part.get("maximum", math.inf))
-    needed = frozenset(required)
+            high = math.inf if kind is str else part.get("maximum", math.inf)
+            if isinstance(low, int | float) and isinstance(high, int | float):
+                plain[name] = (kind, low, high)
+    needed = frozenset(str(name) for name in required)
 
     def fits(args: Mapping[str, Any]) -> bool:
         if not needed <= args.keys():
             return False
         for name, value in args.items():
-            kind, low, high = plain.get(name, _OTHER)
+            if name not in plain:
+                return False
+            kind, low, high = plain[name]
             if type(value) is not kind or not low <= (len(value) if kind is str else value) <= high:
                 return False
         return True

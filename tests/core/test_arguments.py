@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.arguments import Arguments, _compiled, _flat
@@ -32,6 +33,7 @@ VALUES = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(schema=SCHEMAS, args=st.dictionaries(st.sampled_from("abcd"), VALUES, max_size=3))
 def test_the_quick_yes_is_the_validators_yes(schema: dict[str, Any], args: dict[str, Any]) -> None:
     from jsonschema import Draft202012Validator
@@ -41,6 +43,18 @@ def test_the_quick_yes_is_the_validators_yes(schema: dict[str, Any], args: dict[
     if fits is not None and fits(args):
         assert valid
     assert (Arguments("t", schema).problem(args) is None) == valid
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": [], "additionalProperties": False},
+        {"type": "object", "properties": {"a": {"type": "string", "minLength": "x"}}, "additionalProperties": False},
+        {"type": "object", "properties": {"a": {"type": ["string"]}}, "required": [{}], "additionalProperties": False},
+    ],
+)
+def test_a_broken_schema_is_said_to_be_broken(schema: dict[str, Any]) -> None:
+    assert "the schema of t is broken" in str(Arguments("t", schema).problem({"a": "b"}))
 
 
 def test_a_plain_call_of_a_plain_tool_needs_no_validator() -> None:
