@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import hashlib
+import http.server
+import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -211,6 +216,94 @@ async def test_an_image_without_a_shell_is_sandbox_unavailable_and_says_so(opene
     bare = await opened("docker", given=replace(options, image=empty))
     with pytest.raises(SandboxUnavailable, match="/bin/sh"):
         await bare.run("true")
+
+
+class Registry:
+    """A registry on loopback with one image of one layer."""
+
+    def __init__(self, layer: bytes, port: int) -> None:
+        self.blobs: dict[str, bytes] = {}
+        config = {"architecture": "amd64", "os": "linux", "config": {}, "rootfs": {"type": "layers", "diff_ids": []}}
+        config["rootfs"]["diff_ids"] = [self._keep(layer)]  # type: ignore[index]
+        packed = gzip.compress(layer, mtime=0)
+        kinds = "application/vnd.docker.distribution.manifest.v2+json", "application/vnd.docker.container.image.v1+json"
+        body = json.dumps(config).encode()
+        self.manifest = json.dumps(
+            {
+                "schemaVersion": 2,
+                "mediaType": kinds[0],
+                "config": {"mediaType": kinds[1], "size": len(body), "digest": self._keep(body)},
+                "layers": [
+                    {
+                        "mediaType": "application/vnd.docker.image.rootfs.diff.tar.gzip",
+                        "size": len(packed),
+                        "digest": self._keep(packed),
+                    }
+                ],
+            }
+        ).encode()
+        self.kind = kinds[0]
+        self.image = f"localhost:{port}/agents/base:1"
+
+    def _keep(self, data: bytes) -> str:
+        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        self.blobs[digest] = data
+        return digest
+
+    def answer(self, path: str) -> tuple[str, bytes] | None:
+        """(content type, body) of a path."""
+        if path == "/v2/":
+            return "application/json", b"{}"
+        if "/manifests/" in path:
+            return self.kind, self.manifest
+        body = self.blobs.get(path.rpartition("/")[2])
+        return None if body is None else ("application/octet-stream", body)
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    """A registry that holds the local image under a name of its own."""
+
+    class Serve(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = held[0].answer(self.path)
+            self.send_response(404 if found is None else 200)
+            if found is not None:
+                self.send_header("Content-Type", found[0])
+                self.send_header("Content-Length", str(len(found[1])))
+                self.send_header("Docker-Content-Digest", f"sha256:{hashlib.sha256(found[1]).hexdigest()}")
+            self.end_headers()
+            if found is not None and self.command == "GET":
+                self.wfile.write(found[1])
+
+        do_HEAD = do_GET
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Quiet."""
+
+    held: list[Registry] = []
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Serve)
+    held.append(Registry(local_archive(survey("", frozenset()), 0, 0), server.server_port))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield held[0]
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.docker
+async def test_an_image_that_is_not_here_is_pulled_at_the_first_command_and_shown(
+    opened: Open, options: Options, registry: Registry, containers: Containers
+) -> None:
+    workspace = await opened("docker", given=replace(options, image=registry.image))
+    shown: list[str] = []
+    try:
+        with pytest.raises(SandboxUnavailable, match="/bin/sh"):  # the image holds nothing but links
+            await workspace.run("true", on_output=shown.append)
+        assert shown[0] == f"[Pulling the sandbox's image {registry.image}, once]\n"
+        assert shown[-1] == f"[The image {registry.image} is here]\n"
+        assert containers.daemon.call(lambda client: images.has(client, registry.image), 20)
+    finally:
+        containers.daemon.call(lambda client: client.remove_image(registry.image), 20)
 
 
 @pytest.mark.docker
