@@ -155,10 +155,10 @@ class _CliDrive:
     def _nothing_to_say(self) -> None:
         """The CLI has heard everything: its reply stands, or it was interrupted and goes on."""
         history = self.log.history
-        if history.incomplete or history.turn != "person":
-            self.log.emit("nudge", {"text": INTERRUPTED, "rule": "interrupted"})
-        elif not history.reply.strip():
+        if history.finish is not None and not history.reply.strip():
             self.log.emit("nudge", {"text": EMPTY, "rule": "empty"})
+        elif history.incomplete or history.turn != "person":
+            self.log.emit("nudge", {"text": INTERRUPTED, "rule": "interrupted"})
         else:
             raise Stopped(self.given.on_reply(history.reply))
 
@@ -271,11 +271,14 @@ class _CliDrive:
         self.log.emit("notice", {"text": text})
 
 
-def native_tools_allowed(grants: Grants) -> bool | None:
-    """Whether a person lets a CLI use its own tools; None where nobody was asked."""
-    if NATIVE_TOOLS in grants.session or NATIVE_TOOLS in grants.once or grants.always(NATIVE_TOOLS):
+def native_tools_allowed(grants: Grants, *, answering: bool) -> bool | None:
+    """Whether a person lets a CLI use its own tools; None where they must be asked. A yes once, or a no, holds while
+    they answer (`answering`), until their next message."""
+    if NATIVE_TOOLS in grants.session or grants.always(NATIVE_TOOLS):
         return True
-    return False if NATIVE_TOOLS in grants.denied else None
+    if not answering:
+        return None
+    return True if NATIVE_TOOLS in grants.once else False if NATIVE_TOOLS in grants.denied else None
 
 
 def data_directory(host: Host, session: str, provider: CliProvider) -> Path:

@@ -84,6 +84,9 @@ class CliProvider(Provider):
     result_frame: ClassVar[Literal["turn", "never"]] = "turn"
     #: Whether its own tools are `off`, or cannot be, so that a run is unsafe and needs a yes.
     native_tools: ClassVar[Literal["off", "on"]] = "off"
+    #: Whether a line says that a tool is called before the call comes over MCP, so that what was said before it is
+    #: stored before it.
+    announces_calls: ClassVar[bool] = False
     #: The efforts it takes, least first; empty where it takes none.
     efforts: ClassVar[tuple[str, ...]] = ()
     #: Ways to reach a model by name; the first is the default.

@@ -42,7 +42,10 @@ class Halts(Protocol):
 class ToolDoor:
     """The tools of one running session, as its CLI reaches them. `busy` while one of them runs."""
 
-    def __init__(self, specs: Sequence[ToolSpec], calls: Calls, recorder: Recorder, turn: Halts) -> None:
+    def __init__(
+        self, specs: Sequence[ToolSpec], calls: Calls, recorder: Recorder, turn: Halts, announced: bool = False
+    ) -> None:
+        self._announced = announced
         self._specs = tuple(specs)
         self._calls = calls
         self._recorder = recorder
@@ -82,7 +85,8 @@ class ToolDoor:
     async def _one(self, name: str, args: Any, id: str | None) -> tuple[bool, str]:
         if self._closed:
             return False, ENDED
-        await self._recorder.announced(id, name, FRAME_WAIT_S)
+        if self._announced:
+            await self._recorder.announced(id, name, FRAME_WAIT_S)
         spent = self._turn.spent()
         if spent is not None:
             return False, spent
@@ -100,6 +104,7 @@ class ToolDoor:
         except asyncio.CancelledError:
             if not self._closed:  # the CLI hung up on this call alone, and goes on
                 body = {"call": call.id, "ok": False, "output": GIVEN_UP, "status": "cancelled"}
+                body["told"] = True
                 self._recorder.log.append(("tool_result", body))
             raise
         ok, output = self._result(call.id)

@@ -81,7 +81,7 @@ class Turn:
         self._ours: set[str] = set()
         self._notices = 0
         self._recorder = Recorder(log, given.provider.name, given.turn.model)
-        self._door = ToolDoor(given.turn.tools, given.calls, self._recorder, self)
+        self._door = ToolDoor(given.turn.tools, given.calls, self._recorder, self, given.provider.announces_calls)
 
     async def run(self) -> CliEnd | None:
         """Run it to its end, which is returned; None where we ended it. Raises ProviderError, StoreError."""

@@ -205,7 +205,7 @@ class Drive:
             limits=self.standing.limits(persona.limits),
             on_reply=self._on_reply,
             watching=self.watching,
-            allowed=native_tools_allowed(self.grants),
+            allowed=native_tools_allowed(self.grants, answering=self.launch.answer is not None),
             inbox=self.launch.mailbox.inbox,
             spent_s=self.standing.driven_s,
             started=self.began,

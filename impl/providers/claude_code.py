@@ -31,6 +31,7 @@ class ClaudeCodeProvider(CliProvider):
     executable: ClassVar[str] = "claude"
     install: ClassVar[str] = "npm install -g @anthropic-ai/claude-code"
     forks: ClassVar[bool] = True
+    announces_calls: ClassVar[bool] = True
     session_ids: ClassVar[Literal["ours", "theirs"]] = "ours"
     figures: ClassVar[Literal["call", "step", "session"]] = "call"
     enforces_budget: ClassVar[bool] = True

@@ -61,6 +61,7 @@ class CodexProvider(CliProvider):
     executable: ClassVar[str] = "codex"
     install: ClassVar[str] = "npm install -g @openai/codex"
     forks: ClassVar[bool] = True
+    announces_calls: ClassVar[bool] = True
     session_ids: ClassVar[Literal["ours", "theirs"]] = "theirs"
     figures: ClassVar[Literal["call", "step", "session"]] = "session"
     needs_prices: ClassVar[bool] = True
