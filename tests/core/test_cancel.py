@@ -155,9 +155,18 @@ async def test_a_second_cancel_changes_nothing(tmp_path: Path) -> None:
     assert stage.info.stop == "cancelled"
 
 
-async def test_a_session_resumed_after_a_cancel_reads_as_running(tmp_path: Path) -> None:
+@pytest.mark.parametrize("amid", ["stream", "tool"])
+async def test_a_session_resumed_after_a_cancel_reads_as_running(tmp_path: Path, amid: str) -> None:
     seen: list[Any] = []
-    stage = Stage(tmp_path, [["Hm", gate := Gate()], lambda request: seen.append(stage.info) or "done"])
+    gate = Gate()
+
+    async def wait(args: dict[str, Any]) -> str:
+        await gate.wait()
+        return ""
+
+    turn = ["Hm", gate] if amid == "stream" else [call("wait")]
+    driver = EvalDriver(tools=[tool("wait", wait)])
+    stage = Stage(tmp_path, [turn, lambda request: seen.append(stage.info) or "done"], driver)
     task = stage.begin("Go")
     await gate.reached.wait()
     task.cancel()

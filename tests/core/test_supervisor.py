@@ -91,9 +91,11 @@ async def test_an_answer_given_as_soon_as_the_question_shows_is_taken_as_one(tmp
     supervisor, _, host = supervised(tmp_path, turns, SlowToClose(gate))
     session = supervisor.start(launch(host))
     await gate.reached.wait()
+    waiting = asyncio.create_task(supervisor.wait(session))
+    await asyncio.sleep(0)
     supervisor.answer(session, "1")
     gate.release()
-    assert (await supervisor.wait(session)).record.output == "Fine."
+    assert (await waiting).record.output == "Fine."
     results = {e.data["call"]: e.data["output"] for e in host.store.events(session, kinds=["tool_result"])}
     assert results[question.id] == '{"choice": ["a"], "text": "1"}'
 
