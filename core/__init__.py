@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         ManifestError,
         ToolManifest,
         dump_manifest,
+        dump_tool,
         parse_manifest,
         read_manifest,
         read_tool,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
         save_revision,
         validate_revision,
     )
+    from core.bundle.secret_scan import scan_for_secrets
+    from core.bundle.strict_yaml import dump_yaml
     from core.bundle.tree import digest_tree, scan_tree, write_tree
     from core.cli_events import (
         CliCall,
@@ -159,13 +162,15 @@ _HOMES = {
     "core.bundle.checks": "CHECKS_VERSION CheckOutcome check_bundle check_tool run_checks",
     "core.bundle.diff": "BundleDiff diff_revisions",
     "core.bundle.manifest": (
-        "Example Manifest ManifestError ToolManifest dump_manifest parse_manifest read_manifest read_tool"
+        "Example Manifest ManifestError ToolManifest dump_manifest dump_tool parse_manifest read_manifest read_tool"
     ),
     "core.bundle.problems": "Problem ProblemCode",
     "core.bundle.revisions": (
         "Refusal UnknownRef checks_changed materialise publish published_before resolve_ref rollback save_revision "
         "validate_revision"
     ),
+    "core.bundle.secret_scan": "scan_for_secrets",
+    "core.bundle.strict_yaml": "dump_yaml",
     "core.bundle.tree": "digest_tree scan_tree write_tree",
     "core.cli_events": (
         "CliCall CliCharge CliDelta CliEnd CliEvent CliExit CliFigures CliNotice CliParser CliResult CliSession "

@@ -36,7 +36,7 @@ from core.bundle.fields import (
     unique,
 )
 from core.bundle.problems import Problem, ProblemCode
-from core.bundle.strict_yaml import MAX_BYTES, Document, dump, load
+from core.bundle.strict_yaml import MAX_BYTES, Document, dump_yaml, load
 from core.bundle.tree import open_directory, read_regular
 
 SCHEMA = "artificer/v1"
@@ -276,9 +276,9 @@ def dump_manifest(manifest: Manifest) -> str:
         for key in ("tools", "metadata"):
             if isinstance(free.get(key), dict):
                 free[key] = dict(sorted(free[key].items()))
-    return dump(data)
+    return dump_yaml(data)
 
 
 def dump_tool(tool: ToolManifest) -> str:
     """Canonical YAML of a `tool.yaml`, as `dump_manifest`."""
-    return dump(dump_model(tool))
+    return dump_yaml(dump_model(tool))

@@ -218,7 +218,7 @@ def _represent_text(dumper: _Dumper, data: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _represent_text)
 
 
-def dump(value: Mapping[str, Any]) -> str:
+def dump_yaml(value: Mapping[str, Any]) -> str:
     """`value` as YAML in the order of its keys; `load` reads the same value back."""
     return yaml.dump(
         dict(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=100

@@ -54,15 +54,14 @@ def make_tool(document: ApiDocument, operation: Operation) -> MadeTool | str:
 
 
 def _holds_secret(text: str) -> bool:
-    from core.bundle.secret_scan import scan_for_secrets
+    from core import scan_for_secrets
 
     return bool(scan_for_secrets(text.encode(), ""))
 
 
 def _manifest(planned: Plan, schema: Mapping[str, Any], example: Mapping[str, Any] | None) -> str | None:
     """The text of tool.yaml, None where it is too large or too deep."""
-    from core import ToolManifest
-    from core.bundle.manifest import dump_tool
+    from core import ToolManifest, dump_tool
 
     data: dict[str, Any] = {
         "name": planned.operation.name,

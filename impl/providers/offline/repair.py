@@ -285,26 +285,26 @@ def _item(node: Any, index: str) -> Any:
 
 def _rewritten(text: str, before: Mapping[str, Any], after: Mapping[str, Any], lines: Mapping[str, int]) -> str:
     """The text with the blocks of the keys that changed written anew, and new keys at its end."""
-    from core.bundle.strict_yaml import dump
+    from core import dump_yaml
 
     starts = sorted(set(lines.values()))
     if len(starts) < len(before):
-        return dump(after)  # keys share a line, so no block can be told apart
+        return dump_yaml(after)  # keys share a line, so no block can be told apart
     source = text.splitlines(keepends=True)
     parts = source[: starts[0] - 1] if starts else []
     if "schema" not in before and "schema" in after:
-        parts.append(dump({"schema": after["schema"]}))
+        parts.append(dump_yaml({"schema": after["schema"]}))
     for start, end in zip(starts, [*starts[1:], len(source) + 1], strict=True):
         key = next(key for key, line in lines.items() if line == start)
         block = source[start - 1 : end - 1]
         if key in after and after[key] == before[key]:
             parts += block
         else:
-            parts += [dump({key: after[key]})] if key in after else []
+            parts += [dump_yaml({key: after[key]})] if key in after else []
             parts += _trailing(block)
     if parts and not parts[-1].endswith("\n"):
         parts.append("\n")
-    parts += [dump({key: value}) for key, value in after.items() if key not in before and key != "schema"]
+    parts += [dump_yaml({key: value}) for key, value in after.items() if key not in before and key != "schema"]
     return "".join(parts)
 
 
