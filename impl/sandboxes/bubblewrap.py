@@ -262,9 +262,7 @@ class BubblewrapSandbox:
     async def _try(self, bwrap: str) -> str | None:
         _, said = await _outcome([bwrap, "--help"])
         layout = survey(bwrap, frozenset(word for word in said.split() if word.startswith("--")))
-        # no workspace yet: any directory serves, and no descriptor is passed to what only ends at once
-        line = argv(layout, "/usr", 0, {})
-        code, said = await _outcome([*line[: line.index("--") + 1], layout.shell, "-c", "exit 0"])
+        code, said = await _outcome(_nothing(layout))
         if code == 0:
             self._layout = layout
         else:
@@ -289,15 +287,14 @@ class BubblewrapSandbox:
             found = pasta.find()
             if isinstance(found, str):
                 self.note = found
-            elif (problem := await pasta.trial(found)) is not None:
+            elif (problem := await pasta.trial(found, _nothing(self._known(), share_net=True))) is not None:
                 self.note = problem
             else:
                 self._pasta = found
         return self._pasta is not None
 
     async def _launch(self, path: Path, notice: Notice) -> Launched:
-        layout = self._layout
-        assert layout is not None, "open() has probed"
+        layout = self._known()
         files = {name: _content(text) for name, text in FILES.items()}
         try:
             # The death of bwrap is that of PID 1 inside (--die-with-parent), and so of the whole namespace. The
@@ -318,8 +315,7 @@ class BubblewrapSandbox:
         return await self._launch(path, notice)
 
     async def _launch_filtered(self, path: Path, notice: Notice) -> Launched:
-        layout, found = self._layout, self._pasta
-        assert layout is not None, "open() has probed"
+        layout, found = self._known(), self._pasta
         assert found is not None, "open() has tried it"
         reach, forward = pasta.reach(self._options.allow_cidrs)
         files = {**FILES, "/etc/resolv.conf": resolv_conf(reach.resolvers)}
@@ -333,12 +329,22 @@ class BubblewrapSandbox:
         )
         return replace(launched, outdated=changed_since(reach))
 
+    def _known(self) -> Layout:
+        assert self._layout is not None, "open() has probed"
+        return self._layout
+
     def _shown(self) -> dict[str, str]:
         bundle = self._options.ca_bundle
         return {} if bundle is None else {CA_INSIDE: str(bundle)}
 
     def _environment(self, layout: Layout) -> dict[str, str]:
         return {**environment(layout), **ca_environment(self._options)}
+
+
+def _nothing(layout: Layout, *, share_net: bool = False) -> list[str]:
+    """A sandbox that only ends: any directory serves as its workspace, and no descriptor is passed."""
+    line = argv(layout, "/usr", 0, {}, share_net=share_net)
+    return [*line[: line.index("--") + 1], layout.shell, "-c", "exit 0"]
 
 
 async def _outcome(line: list[str]) -> tuple[int, str]:

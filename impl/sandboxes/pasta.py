@@ -90,9 +90,9 @@ def _here(command: str, text: str) -> str:
     return f"{command}<<'{DELIMITER}'\n{text}{DELIMITER}"
 
 
-async def trial(found: Pasta) -> str | None:
-    """None where a namespace could be connected and closed, else why not; at most TRIAL_S."""
-    line = command(found, Filter((), ()), False, ["true"], ())
+async def trial(found: Pasta, inner: Sequence[str]) -> str | None:
+    """None where a namespace could be connected and closed, and `inner` succeeded in it; else why not, in TRIAL_S."""
+    line = command(found, Filter((), ()), False, inner, ())
     process = await asyncio.create_subprocess_exec(
         *line,
         stdin=subprocess.DEVNULL,
@@ -113,4 +113,4 @@ async def trial(found: Pasta) -> str | None:
     if process.returncode == 0:
         return None
     lines = [line for line in said.decode("utf-8", "replace").splitlines() if "syslog" not in line]
-    return f"pasta or nft failed: {lines[-1].strip() if lines else f'status {process.returncode}'}."
+    return f"pasta, nft or bwrap failed: {lines[-1].strip() if lines else f'status {process.returncode}'}."

@@ -143,8 +143,8 @@ def test_what_is_missing_for_a_network_is_named(monkeypatch: pytest.MonkeyPatch,
     assert problem.startswith(f"{program} is not installed")
 
 
-async def test_a_connector_that_hangs_is_given_up(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connector_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pasta, "TRIAL_S", 0.2)
     bash = shutil.which("bash") or "/bin/sh"
-    problem = await pasta.trial(Pasta("/bin/sh", "nft", bash, (bash, "-c", "sleep 100; exit", "x")))
+    problem = await pasta.trial(Pasta("/bin/sh", "nft", bash, (bash, "-c", "sleep 100; exit", "x")), ["true"])
     assert problem == "pasta did not connect a network within 0 s."
