@@ -124,7 +124,7 @@ def _long(on: Stage, count: int) -> str:
 
 
 async def _one_more(on: Stage, session: str) -> tuple[float, float]:
-    from tui.app import ArtificerApp
+    from tui.application import ArtificerApp
     from tui.panes.chat import ChatPane
     from tui.screens.session import SessionScreen
     from tui.widgets.composer import Composer
@@ -174,7 +174,7 @@ async def busy_log() -> dict[str, Any]:
     from textual import events as textual_events
 
     from core import Event
-    from tui.app import ArtificerApp
+    from tui.application import ArtificerApp
     from tui.screens.session import SessionScreen
     from tui.widgets.composer import Composer
 

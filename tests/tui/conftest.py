@@ -11,7 +11,7 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.harness.stage import Stage, stage
-from tui.app import ArtificerApp
+from tui.application import ArtificerApp
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import sys
 PAINT = """
 import asyncio, pathlib, sys, tempfile
 from impl.compose import build_host
-from tui.app import ArtificerApp
+from tui.application import ArtificerApp
 
 async def paint():
     app = ArtificerApp(build_host(pathlib.Path(tempfile.mkdtemp())))

@@ -14,7 +14,7 @@ from tests.harness.scripted import Gate, ScriptedProvider
 from tests.harness.stage import NamedSandbox, NamedSandboxes, Stage
 from tests.tui import scenes
 from tests.tui.conftest import calm, until
-from tui.app import ArtificerApp
+from tui.application import ArtificerApp
 
 
 @dataclass(frozen=True)

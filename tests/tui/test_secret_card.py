@@ -15,7 +15,7 @@ from tests.harness.keyrings import MemoryKeyring, system_keyring
 from tests.harness.scripted import ScriptedProvider
 from tests.harness.stage import Stage, stopped
 from tests.tui.conftest import calm, until
-from tui.app import ArtificerApp
+from tui.application import ArtificerApp
 from tui.widgets.composer import Composer
 
 VALUE = "s3cret-canary-value-0451"

@@ -15,7 +15,7 @@ from tests.harness.terminal import ROOT
 from tests.tui import scenes
 from tests.tui.conftest import calm, until
 from tests.tui.test_stops import shown, state
-from tui.app import ArtificerApp
+from tui.application import ArtificerApp
 from tui.panes.bundles import RevisionsPane
 from tui.panes.chat import LARGEST, SLACK, WINDOW, ChatPane
 from tui.panes.transcript import TranscriptPane

@@ -14,7 +14,7 @@ from tests.harness.scripted import Gate, ScriptedProvider, call
 from tests.harness.stage import NamedSandboxes, Stage
 from tests.tui import scenes
 from tests.tui.conftest import calm, until
-from tui.app import ArtificerApp
+from tui.application import ArtificerApp
 from tui.screens.session import SessionScreen
 from tui.view.text import plain_text
 from tui.widgets.bars import Bar

@@ -79,6 +79,7 @@ def test_from_nothing_to_a_published_agent_and_back(tmp_path: Path, terminal: Tm
         terminal.keys("Enter")
         terminal.wait("Validation of", "✓ manifest", "it says well-formed, never good")
         terminal.keys("Escape")
+        terminal.wait("✓ done", gone="Validation of")
 
         # publish by key
         terminal.keys("F4")

@@ -60,10 +60,10 @@ def test_a_terminal_that_goes_away_ends_the_app(tmp_path: Path) -> None:
 CRASH = """
 import sys
 from pathlib import Path
-from tui import app
+from tui import app, application
 def crash(self):
     raise RuntimeError("a fault in the app")
-app.ArtificerApp.action_help = crash
+application.ArtificerApp.action_help = crash
 sys.exit(app.run_app(Path(sys.argv[1])))
 """
 

@@ -16,7 +16,7 @@ from tui.screens.messages import Wish
 from tui.view.text import Line
 
 if TYPE_CHECKING:
-    from tui.app import ArtificerApp
+    from tui.application import ArtificerApp
 
 
 def all_help(app: ArtificerApp) -> list[Line]:
