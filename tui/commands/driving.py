@@ -96,7 +96,7 @@ async def _here(host: Host, launch: LaunchInput, answers: list[str]) -> Outcome:
             while True:
                 outcome = await _outcome(host, supervisor, session)
                 if answers and asks(outcome) and not interrupted():
-                    supervisor.resume(replace(launch, task=None, answer=answers.pop(0)))
+                    supervisor.resume(_answering(launch, answers.pop(0)))
                     continue
                 server.close()
                 if session not in supervisor.running():
@@ -104,6 +104,11 @@ async def _here(host: Host, launch: LaunchInput, answers: list[str]) -> Outcome:
         finally:
             server.close()
             await supervisor.close()
+
+
+def _answering(launch: LaunchInput, text: str) -> LaunchInput:
+    """Going on with an answer. What the launch chose is stored with the session, and an answer may change it."""
+    return replace(launch, task=None, answer=text, provider=None, model=None, sandbox=None)
 
 
 async def _outcome(host: Host, supervisor: Supervisor, session: str) -> Outcome:
