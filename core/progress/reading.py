@@ -51,7 +51,7 @@ _CODES = {
 }
 #: A line that only says with which status a command ended, if that was no signal: what it said is the failure.
 _EXIT_ALONE: Final = re.compile(
-    r"(?i)\W*(?:\w+ ){0,4}(?:exit|exited|returned)(?: (?:with|code|status|value|non-zero))*\W{0,3}"
+    r"(?i)\W*(?:\w+ ){0,4}(?:exit|exited|returned)(?: (?:with|code|status|value|non-zero))*[^\w-]{0,3}"
     r"(?:\d{1,2}|1[01]\d|12[0-5])\W*"
 )
 #: Names that a refusal quotes: another made-up name is no other refusal.

@@ -855,7 +855,7 @@ def a_bisection_whose_halves_fail() -> Iterable[Step]:
 @case("stop")
 def crashes_after_words_that_differ() -> Iterable[Step]:
     for n in range(8):
-        yield bad("run", f"loaded unit {n * 37}\n[exit code 139]")
+        yield bad("run", f"loaded unit {n * 37}\n[exit code -11]")
 
 
 @case("stop")
