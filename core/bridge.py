@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from core.driver import Driver, Persona, Tool
+from core.policy import Inherited, capped
 from core.provider import ToolSpec
 from core.tools import cannot_convert, standard_tools
 
@@ -28,13 +29,22 @@ class NameClash(ValueError):
     """Two tools of one agent have the same name."""
 
 
-async def assemble(driver: Driver, *, builder: bool = False) -> Assembled:
-    """Ask the driver who the agent is and what it has. Raises NameClash."""
+async def assemble(
+    driver: Driver,
+    *,
+    builder: bool = False,
+    inherited: Inherited | None = None,
+    delegation: Callable[[Persona], Sequence[Tool]] = lambda persona: (),
+) -> Assembled:
+    """Ask the driver who the agent is and what it has, a child within what it `inherited`. `delegation` gives the
+    tools that start children. Raises NameClash."""
     persona = await driver.persona()
+    persona = replace(persona, policy=capped(persona.policy, inherited))
     tools = standard_tools(driver, persona)
     if builder:
         tools.append(cannot_convert())
     tools += await driver.plugins()
+    tools += delegation(persona)
     names = [tool.spec.name for tool in tools]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

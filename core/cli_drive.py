@@ -17,7 +17,7 @@ from core.cli_provider import CliProvider
 from core.cli_turn import Turn, TurnInput
 from core.driver import Limits
 from core.loop import EMPTY, INTERRUPTED, Stopped, StopRecord, budget_stop, doom_loop, nudge_text, provider_stop
-from core.policy import LimitHit, limit_hit
+from core.policy import NOTHING, LimitHit, Spent, limit_hit
 from core.ports import Host
 from core.provider import ProviderError, ToolSpec
 from core.session import SessionLog
@@ -49,6 +49,7 @@ class CliInput:
     inbox: list[str] = field(default_factory=list)
     spent_s: float = 0.0
     started: float = field(default_factory=time.monotonic)
+    below: Callable[[], Spent] = lambda: NOTHING
 
 
 async def drive_cli(log: SessionLog, given: CliInput) -> StopRecord:
@@ -175,7 +176,7 @@ class _CliDrive:
             tokens_in = info.input_tokens + more.usage.input_tokens
             tokens_out = info.output_tokens + more.usage.output_tokens
             info = replace(info, input_tokens=tokens_in, output_tokens=tokens_out, usd=usd)
-        return limit_hit(self.given.limits, info, self.log.history.turns, self.seconds())
+        return limit_hit(self.given.limits, info, self.log.history.turns, self.seconds(), self.given.below())
 
     def _out_of_time(self) -> StopRecord:
         limit = self.given.limits.seconds or 0.0
@@ -236,7 +237,7 @@ class _CliDrive:
         usd, spent = self.given.limits.usd, self.log.info.usd
         if usd is None or spent is None or not self.given.provider.enforces_budget:
             return None
-        return max(Decimal("0.000001"), Decimal(usd) - Decimal(spent))
+        return max(Decimal("0.000001"), Decimal(usd) - Decimal(spent) - self.given.below().usd)
 
     # --- after a turn ------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import re
 import time
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from core.bridge import Assembled, assemble
 from core.builder.state import BuildState
@@ -14,12 +14,12 @@ from core.calls import APPROVAL_OPTIONS, UNSAFE_TOOL, Calls, Grants, Parked, gra
 from core.cli_drive import CliInput, drive_cli, native_tools_allowed
 from core.cli_memory import CliMemory
 from core.cli_provider import CliProvider
-from core.driver import Closes, Driver, Limits, Prepares
+from core.driver import Closes, Decision, Driver, Limits, Persona, Prepares, Tool
 from core.history import NEVER_RAN
 from core.intake import GOING_ON, Intake
 from core.launch import Busy, LaunchInput, NoSuchSession, Outcome
 from core.loop import LoopInput, StopRecord, run_loop
-from core.policy import grant_key, limits_to_json
+from core.policy import COMMAND_DEFAULTS, NOTHING, Spent, grant_key, limits_to_json
 from core.ports import Sandbox, SandboxUnavailable, SessionInfo, StoreError, Workspace
 from core.provider import ModelProvider, Provider
 from core.session import Pair, SessionLog
@@ -28,6 +28,10 @@ from core.stops import Stop, Waiting
 from core.streaming import settle_draft
 from core.watching import Watching
 from core.workdigest import WorkspaceDigest
+
+if TYPE_CHECKING:
+    from core.lab.delegation import Delegation, Parent
+    from core.lab.runner import Job, Preset
 
 _HEARD: Final = frozenset(
     {Stop.COMPLETED, Stop.AWAITING_USER, Stop.NEEDS_APPROVAL, Stop.NEEDS_CREDENTIALS, Stop.DOOM_LOOP, Stop.REFUSED}
@@ -49,6 +53,7 @@ class Drive:
         self.workspace: Workspace | None = None
         self.sandbox: Sandbox | None = None
         self.provider: Provider | None = None
+        self.delegation: Delegation | None = None
         self.began = time.monotonic()
         self.new = False
         self.log = self._open()
@@ -117,6 +122,12 @@ class Drive:
             "source": launch.source and screen(launch.source)[0],
             "replay": launch.replay,
         }
+        if launch.inherited is not None:
+            started["inherited"] = launch.inherited.to_json()
+        if not launch.network:
+            started["network"] = False
+        if launch.suite is not None:
+            started["suite"] = dict(launch.suite)
         if launch.fork is not None:
             started["fork"] = launch.fork
         log = self._log(info)
@@ -165,7 +176,8 @@ class Drive:
             self.log.emit("notice", {"text": f"Unsafe: no sandbox here ({why}). The offline rules run no source code."})
         if isinstance(self.driver, Prepares):
             await self.driver.prepare(self.log.emit, self.host.workspace_path(self.log.id))
-        agent = await assemble(self.driver, builder=self.log.info.kind == "builder")
+        builder, inherited = self.log.info.kind == "builder", self.standing.inherited
+        agent = await assemble(self.driver, builder=builder, inherited=inherited, delegation=self._delegates)
         if isinstance(provider, CliProvider):
             return await drive_cli(self.log, self._cli_input(agent, provider))
         if isinstance(provider, ModelProvider) and self.launch.fork is None:
@@ -209,6 +221,7 @@ class Drive:
             inbox=self.launch.mailbox.inbox,
             spent_s=self.standing.driven_s,
             started=self.began,
+            below=self._below,
         )
 
     def _loop_input(self, agent: Assembled, provider: ModelProvider) -> LoopInput:
@@ -230,7 +243,64 @@ class Drive:
             inbox=self.launch.mailbox.inbox,
             spent_s=self.standing.driven_s,
             started=self.began,
+            below=self._below,
         )
+
+    def _delegates(self, persona: Persona) -> list[Tool]:
+        """The tools that start children, for an agent that has presets."""
+        if not persona.delegates:
+            return []
+        from core.lab.delegation import Delegation, delegation_tools
+        from core.lab.runner import Runner
+        from core.supervisor import Supervisor
+
+        runner = Runner(self.host, self.launch.supervisor or Supervisor(self.host))
+        self.delegation = Delegation(self._as_parent(persona), runner, self.host.store)
+        return delegation_tools(self.delegation)
+
+    def _as_parent(self, persona: Persona) -> Parent:
+        from core.lab.delegation import DEEPEST, Parent
+
+        inherited, depth = self.standing.inherited, self.log.info.depth
+        deepest = min(DEEPEST, depth + persona.max_depth, DEEPEST if inherited is None else inherited.deepest)
+        return Parent(
+            log=self.log,
+            presets=persona.delegates,
+            deepest=deepest,
+            workspace=self.host.workspace_path(self.log.id),
+            policy=lambda: self._policy_now(persona),
+            limits=lambda: self.standing.limits(persona.limits),
+            seconds=lambda: self.standing.driven_s + time.monotonic() - self.began,
+            job=self._child_job,
+        )
+
+    def _child_job(self, preset: Preset, task: str) -> Job:
+        """A job with this session's provider, sandbox kind, network policy, environment and record to replay. An
+        unsafe sandbox nobody asked for by name is not passed on by name: that would be a yes."""
+        from core.lab.runner import Job
+
+        name = self.sandbox.name if self.sandbox is not None and not self.sandbox.unsafe else self._sandbox_name()
+        return Job(
+            preset,
+            task,
+            provider=self.provider,
+            model=self.log.info.model,
+            effort=self.launch.effort or self.standing.effort,
+            sandbox=name,
+            context_window=self.launch.context_window,
+            replay=self.standing.replay,
+            network=self.standing.network,
+            suite=self.standing.suite,
+        )
+
+    def _policy_now(self, persona: Persona) -> dict[str, Decision]:
+        """The words of the policy, "ask" become "allow" where people said so for the session or always."""
+        words: dict[str, Decision] = {**COMMAND_DEFAULTS, UNSAFE_TOOL: "ask", **persona.policy}
+        asked = [tool for tool, word in words.items() if word == "ask"]
+        return words | {t: "allow" for t in asked if t in self.grants.session or self._always(t)}
+
+    def _below(self) -> Spent:
+        return self.delegation.spent if self.delegation is not None else NOTHING
 
     async def _limits_now(self) -> Limits:
         """The limits an answer may extend; a driver that cannot say who it is has none of its own."""
@@ -281,7 +351,8 @@ class Drive:
             if self.sandbox is None:
                 raise SandboxUnavailable("No sandbox was chosen for this session.")
             self._allow_unsafe(self.sandbox, call)
-            self.workspace = await self.sandbox.open(self.host.workspace_path(self.log.id), network=True)
+            path, network = self.host.workspace_path(self.log.id), self.standing.network
+            self.workspace = await self.sandbox.open(path, network=network)
         return self.workspace
 
     def _allow_unsafe(self, sandbox: Sandbox, call: str) -> None:
@@ -302,6 +373,9 @@ class Drive:
         raise Parked(Stop.NEEDS_APPROVAL, waiting, UNSAFE_TOOL)
 
     def _always(self, tool: str) -> bool:
+        inherited = self.standing.inherited
+        if inherited is not None and inherited.word(tool) != "allow":  # a yes to the child is none to its parent
+            return False
         return bool(self.host.store.get_value(grant_key(self.log.info, tool)))
 
     # --- ending ------------------------------------------------------------------------------------

@@ -9,7 +9,9 @@ from typing import Any, Final
 #: Kinds this version writes. A reader meets others (newer versions, damage) and must show them, not fail.
 KINDS: Final = frozenset(
     {
-        "started",  # kind, agent, digest, parent, depth, provider, model, sandbox, limits, publish, source, replay
+        # kind, agent, digest, parent, depth, provider, model, sandbox, limits, publish, source, replay; where they
+        # apply also inherited {policy, deepest}, network (false), suite {path, digest}, and what a lab was asked for
+        "started",
         "message",  # role, text; assistant: id, blocks, finish, provider, model, turn; incomplete
         "tool_call",  # call, tool, args; raw (what the model sent, where it was not valid); turn
         "tool_result",  # call, ok, output; status, blob, size, duration_s, data
@@ -30,6 +32,10 @@ KINDS: Final = frozenset(
         "compaction",  # summary, upto, before_tokens, after_tokens
         "repair",  # what, calls: a history mended at load
         "provider_session",  # provider, route, native, model, mode, directory, total, told: an agent CLI's own session
+        "child",  # call, preset, agent, digest, channel, session, depth: stored before the child begins
+        "cell",  # id, session, and the row: one arm of a comparison or experiment, recorded once
+        "case",  # id, session, passed, checks, and the row: one case of an evaluation, recorded once
+        "label",  # case, session, verdict, note, by: a person's word on a case
         "notice",  # text: something a person should know, not part of the conversation
     }
 )

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.driver import Driver, Limits
 from core.events import Event
 from core.loop import StopRecord
+from core.policy import Inherited
 from core.ports import Host, SessionInfo
 from core.provider import Provider
 from core.session import Bus
 from core.stops import Stop, Waiting
+
+if TYPE_CHECKING:
+    from core.supervisor import Supervisor
 
 
 class Busy(Exception):
@@ -41,6 +45,10 @@ class LaunchInput:
     `provider` is a name or a Provider; what is None keeps what the session was started with. `watch` sees
     every event once it is stored. With `replay`, effects are answered from that session's record alone. A new
     session with `fork` begins as that session's conversation stands, where the provider can fork.
+
+    Fixed with a new session: `inherited`, what a child may not exceed; `network`, whether its sandbox may have one;
+    `suite`, the environment it stands in instead of the agent's own (`{"path", "digest"}`). Children it starts are
+    driven by `supervisor`, by one of its own where it has none.
     """
 
     host: Host
@@ -63,6 +71,10 @@ class LaunchInput:
     replay: str | None = None
     fork: str | None = None
     context_window: int | None = None
+    inherited: Inherited | None = None
+    network: bool = True
+    suite: Mapping[str, Any] | None = None
+    supervisor: Supervisor | None = None
     mailbox: Mailbox = field(default_factory=Mailbox)
     watch: Callable[[Event], None] | None = None
     bus: Bus = field(default_factory=Bus)

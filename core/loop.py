@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 from core.calls import Calls, Parked
 from core.driver import Limits
 from core.history import LOST_MESSAGE, NEVER_RAN, blocks_to_json
-from core.policy import LimitHit, limit_hit
+from core.policy import NOTHING, LimitHit, Spent, limit_hit
 from core.progress import Verdict
 from core.provider import Block, Message, ModelProvider, ModelRequest, ProviderError, Text, ToolCall, ToolSpec, TurnEnd
 from core.session import Pair, SessionLog
@@ -88,7 +88,7 @@ class LoopInput:
 
     `on_reply` decides what a plain reply means here; it is given the reply's text. `inbox` takes what the
     person says while it runs. `spent_s` are the seconds of earlier drives, `started` the monotonic time this
-    one began.
+    one began. `below` gives what its children have spent.
     """
 
     system: str
@@ -104,6 +104,7 @@ class LoopInput:
     inbox: list[str] = field(default_factory=list)
     spent_s: float = 0.0
     started: float = field(default_factory=time.monotonic)
+    below: Callable[[], Spent] = lambda: NOTHING
 
 
 async def run_loop(log: SessionLog, given: LoopInput) -> StopRecord:
@@ -355,7 +356,7 @@ class _Loop:
     def _check_limits(self, *, counting_steps: bool = True) -> None:
         """Before anything more is started: is there anything left to spend?"""
         limits = self.given.limits if counting_steps else self.whatever_steps
-        hit = limit_hit(limits, self.log.info, self.log.history.turns, self._seconds())
+        hit = limit_hit(limits, self.log.info, self.log.history.turns, self._seconds(), self.given.below())
         if hit is not None:
             raise self._spent(hit)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final, get_args
 
 from core.driver import Decision, Limits
 from core.ports import SessionInfo
@@ -40,10 +40,65 @@ def intersect(parent: Mapping[str, Decision], child: Mapping[str, Decision]) -> 
     return {tool: stricter(word(parent, tool), word(child, tool)) for tool in {**parent, **child}}
 
 
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """What a child may never exceed, whatever its own manifest says; fixed when it is made, kept with it.
+
+    `policy` are its parent's words at that time; `deepest` is the greatest depth a session below it may have.
+    """
+
+    policy: Mapping[str, Decision]
+    deepest: int
+
+    def word(self, tool: str) -> Decision:
+        """What the parent might do with `tool`. What is no tool (`sandbox:process`) was never simply allowed."""
+        return self.policy.get(tool, COMMAND_DEFAULTS.get(tool, "ask" if ":" in tool else "allow"))
+
+    def to_json(self) -> dict[str, Any]:
+        """The stored form."""
+        return {"policy": dict(self.policy), "deepest": self.deepest}
+
+    @staticmethod
+    def from_json(data: Any) -> Inherited | None:
+        """Read the stored form; None where there is none. What cannot be read allows the least."""
+        if data is None:
+            return None
+        rows = data.get("policy") if isinstance(data, dict) else None
+        deepest = data.get("deepest") if isinstance(data, dict) else None
+        words: dict[str, Decision] = {
+            str(tool): word if word in get_args(Decision) else "deny" for tool, word in (rows or {}).items()
+        }
+        return Inherited(words, deepest if isinstance(deepest, int) else 0)
+
+
+def capped(policy: Mapping[str, Decision], inherited: Inherited | None) -> Mapping[str, Decision]:
+    """A child's policy under what it inherited. The parent's yes is no yes of the child's: a tool that only the
+    parent allows keeps its default."""
+    if inherited is None:
+        return policy
+    both = intersect(inherited.policy, policy)
+    return {tool: word for tool, word in both.items() if tool in policy or word != "allow"}
+
+
 def grant_key(info: SessionInfo, tool: str) -> str:
     """Where the store keeps that a person always allows `tool` to this agent. The Builder is one of its own,
     whichever agent it is building."""
     return f"grant:builder:{tool}" if info.kind == "builder" else f"grant:agent:{info.agent or ''}:{tool}"
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What sessions below one have spent: model turns, tokens, money as far as prices are known."""
+
+    steps: int = 0
+    tokens: int = 0
+    usd: Decimal = Decimal(0)
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(self.steps + other.steps, self.tokens + other.tokens, self.usd + other.usd)
+
+
+NOTHING: Final = Spent()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +110,48 @@ class LimitHit:
     spent: str
 
 
-def limit_hit(limits: Limits, info: SessionInfo, steps: int, seconds: float) -> LimitHit | None:
-    """The first spent limit, or None. `steps` are model turns; `seconds` wall time while driven.
+def limit_hit(limits: Limits, info: SessionInfo, steps: int, seconds: float, below: Spent = NOTHING) -> LimitHit | None:
+    """The first spent limit, or None. `steps` are model turns; `seconds` wall time while driven; `below` is what
+    its children and theirs spent, which counts too.
 
     Money counts only where the price is known; the token limit works always.
     """
-    tokens = info.input_tokens + info.output_tokens
+    steps += below.steps
+    tokens = info.input_tokens + info.output_tokens + below.tokens
+    money = None if info.usd is None and not below.usd else Decimal(info.usd or 0) + below.usd
     if limits.steps is not None and steps >= limits.steps:
         return LimitHit("steps", str(limits.steps), str(steps))
     if limits.tokens is not None and tokens >= limits.tokens:
         return LimitHit("tokens", str(limits.tokens), str(tokens))
-    if limits.usd is not None and info.usd is not None and Decimal(info.usd) >= Decimal(limits.usd):
-        return LimitHit("usd", limits.usd, info.usd)
+    if limits.usd is not None and money is not None and money >= Decimal(limits.usd):
+        return LimitHit("usd", limits.usd, format(money, "f"))
     if limits.seconds is not None and seconds >= limits.seconds:
         return LimitHit("seconds", f"{limits.seconds:g}", f"{seconds:.1f}")
     return None
+
+
+def remaining(limits: Limits, spent: Spent, seconds: float) -> Limits:
+    """What is left of `limits`, never below zero; what has no limit stays without."""
+    usd = None if limits.usd is None else format(max(Decimal(0), Decimal(limits.usd) - spent.usd), "f")
+    return Limits(
+        steps=None if limits.steps is None else max(0, limits.steps - spent.steps),
+        tokens=None if limits.tokens is None else max(0, limits.tokens - spent.tokens),
+        usd=usd,
+        seconds=None if limits.seconds is None else max(0.0, limits.seconds - seconds),
+    )
+
+
+def half(limits: Limits) -> Limits | None:
+    """A child's share of what remains: half of it, so that any number of children together stay within the whole.
+    None where that is nothing."""
+    share = Limits(
+        steps=None if limits.steps is None else limits.steps // 2,
+        tokens=None if limits.tokens is None else limits.tokens // 2,
+        usd=None if limits.usd is None else format(Decimal(limits.usd) / 2, "f"),
+        seconds=None if limits.seconds is None else limits.seconds / 2,
+    )
+    amounts = (share.steps, share.tokens, share.seconds, None if share.usd is None else Decimal(share.usd))
+    return None if any(amount is not None and amount <= 0 for amount in amounts) else share
 
 
 def extend(limits: Limits, name: str, amount: Decimal) -> Limits:

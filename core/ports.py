@@ -373,13 +373,19 @@ class Secrets(Protocol):
         """Take the passphrase of the encrypted file, or the one to make it with."""
 
 
+def no_environment(driver: Driver, suite: Mapping[str, Any]) -> Driver:
+    """Stands for a host without suites. Raises LookupError."""
+    raise LookupError("This host has no suites.")
+
+
 @dataclass(slots=True)
 class Host:
     """One of each port, plus the clock and ids: what the composition root hands to the domain.
 
     `checks(host, sandbox)` are the checks of the gate that run parts of a bundle in that sandbox. `doors` are the
     tools of sessions whose provider drives itself, by session; `offer` makes them reachable for other processes and
-    gives the command, and its environment, that brings a session's to an MCP client.
+    gives the command, and its environment, that brings a session's to an MCP client. `environment` puts an agent into
+    the environment of a suite (`{"path", "digest"}`).
     """
 
     home: Path
@@ -395,6 +401,7 @@ class Host:
     checks: Callable[[Host, str | None], Sequence[Callable[[Path], Any]]] = lambda host, sandbox: ()
     doors: dict[str, ToolDoor] = field(default_factory=dict)
     offer: Callable[[Host, str], Awaitable[tuple[Sequence[str], Mapping[str, str]]]] | None = None
+    environment: Callable[[Driver, Mapping[str, Any]], Driver] = no_environment
 
     def workspace_path(self, session: str) -> Path:
         """The host directory of a session's `/work`."""

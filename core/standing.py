@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from core.driver import Limits
 from core.events import Event
-from core.policy import limits_from, tighter
+from core.policy import Inherited, limits_from, tighter
 
 _GOES_ON: Final = frozenset({"message", "answer", "tool_call", "tool_result", "nudge", "rewind"})
 """Once one of these follows a stop, the session has gone on."""
@@ -19,7 +19,8 @@ class Standing:
     """A reducer over a session's events; the same at load as while it runs.
 
     `stop` is the body of the stop the session rests at, None where it has gone on since. `doom` is the last
-    doom loop's. `driven_s` sums the seconds of all drives that reached a stop.
+    doom loop's. `driven_s` sums the seconds of all drives that reached a stop. `inherited`, `network`, `suite` and
+    `replay` are as the session was started.
     """
 
     stop: Mapping[str, Any] | None = None
@@ -27,6 +28,10 @@ class Standing:
     approvals: list[Mapping[str, Any]] = field(default_factory=list)
     effort: str | None = None
     driven_s: float = 0.0
+    inherited: Inherited | None = None
+    network: bool = True
+    suite: Mapping[str, Any] | None = None
+    replay: str | None = None
     _limits: dict[str, Any] = field(default_factory=dict)
     _extended: dict[str, Any] = field(default_factory=dict)
 
@@ -37,7 +42,10 @@ class Standing:
                 self.stop = None
             case "stop" if "stop" in event.data:
                 self._stopped(event.data)
-            case "started" | "settings":
+            case "started":
+                self._started(event.data)
+                self._settings(event.data)
+            case "settings":
                 self._settings(event.data)
             case "approval":
                 self.approvals.append(event.data)
@@ -50,6 +58,13 @@ class Standing:
             self.doom = data
         seconds = data.get("driven_s")
         self.driven_s += seconds if isinstance(seconds, int | float) else 0
+
+    def _started(self, data: Mapping[str, Any]) -> None:
+        self.inherited = Inherited.from_json(data.get("inherited"))
+        self.network = data.get("network") is not False
+        suite = data.get("suite")
+        self.suite = suite if isinstance(suite, dict) else None
+        self.replay = str(data["replay"]) if data.get("replay") else None
 
     def _settings(self, data: Mapping[str, Any]) -> None:
         if data.get("effort"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,8 @@ from core.launch import LaunchInput, Mailbox, NoSuchSession, Outcome, launch_age
 from core.ports import Host, SessionInfo
 from core.session import Bus
 
+IN_A_LAB = frozenset({"case", "arm", "child"})
+"""Kinds of session that may stand in the environment of a suite."""
 MOST_DONE = 1_000
 """How many outcomes are kept for those who ask late."""
 
@@ -101,7 +103,7 @@ class Supervisor:
     def _go(self, launch: LaunchInput, after: asyncio.Task[Outcome] | None = None) -> str:
         session = launch.session or ""
         mailbox = Mailbox()
-        launch = replace(launch, mailbox=mailbox, bus=self.bus)
+        launch = replace(launch, mailbox=mailbox, bus=self.bus, supervisor=self)
         task = asyncio.get_running_loop().create_task(self._drive(launch, after), name=f"session {session}")
         self._running[session] = _Running(task, mailbox)
         self._done.pop(session, None)
@@ -118,9 +120,21 @@ class Supervisor:
                 return after.result()
         try:
             driver = self.host.driver(self.host, self._info(launch))
+            suite = launch.suite or self._suite(launch.session or "")
+            if suite is not None:
+                driver = self.host.environment(driver, suite)
         except Exception as error:  # noqa: BLE001 - a broken bundle is the session's stop, told in words
             driver = _Broken(error)
         return await launch_agent(driver, launch)
+
+    def _suite(self, session: str) -> Mapping[str, Any] | None:
+        """The suite whose environment a stored session stands in."""
+        info = self.host.store.session(session)
+        if info is None or info.kind not in IN_A_LAB:
+            return None
+        started = next(iter(self.host.store.events(session, kinds=("started",), limit=1)), None)
+        suite = started.data.get("suite") if started is not None else None
+        return suite if isinstance(suite, dict) else None
 
     def _info(self, launch: LaunchInput) -> SessionInfo:
         """What a driver is made for: the session as stored, or as it is about to be."""

@@ -35,6 +35,7 @@ from core import (
     read_manifest,
     run_command,
 )
+from core.lab.lineage import tree_of
 
 if TYPE_CHECKING:
     from impl.tools.generated import ToolShop
@@ -158,12 +159,15 @@ class BundleDriver:
         return generated_tools(self._shop)
 
     def _replay(self) -> ReplayBook | None:
-        """The effects of the run that this one replays, None where it replays none."""
+        """The effects of the run that this one replays, its children's with them; None where it replays none."""
         if self._host is None or self._info is None:
             return None
         started = next(iter(self._host.store.events(self._info.id, kinds=("started",), limit=1)), None)
         session = started.data.get("replay") if started is not None else None
-        return ReplayBook(self._host.store.events(session, kinds=("effect",))) if session else None
+        if not session:
+            return None
+        store = self._host.store
+        return ReplayBook(event for one in tree_of(store, session) for event in store.events(one, kinds=("effect",)))
 
     def _credential(self, name: str) -> str | None:
         """The value of a declared credential, for the host's side of effects alone."""

@@ -1,0 +1,1 @@
+"""The lab: running presets, comparing, experimenting, evaluating; each part with a handle for its own thing alone."""

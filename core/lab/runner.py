@@ -1,0 +1,175 @@
+"""The runner: composes a preset and executes one task; that is all it can do."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from core.driver import Limits
+from core.lab.handover import Start, lay_out
+from core.launch import Outcome
+from core.policy import Inherited
+from core.ports import Host, SessionInfo, Store
+from core.provider import Provider
+from core.stops import Stop
+from core.supervisor import Supervisor
+
+Kind = Literal["child", "arm", "case"]
+_PRESET: Final = re.compile(r"([a-z0-9][a-z0-9-]{0,63})(?:@([a-z][a-z0-9-]{0,31}|(?:sha256:)?[0-9a-f]{6,64}))?")
+
+
+class NotAPreset(ValueError):
+    """This is no preset id at all: a path, a package, an address, a row of settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A preset id and what it resolved to. `channel` is None where it names a digest."""
+
+    id: str
+    agent: str
+    digest: str
+    channel: str | None
+
+
+def resolve_preset(store: Store, preset: str, default: Literal["live", "latest"] = "live") -> Preset:
+    """The revision that `AGENT`, `AGENT@CHANNEL` or `AGENT@DIGEST` means now. `AGENT@latest`, published or not, is
+    meant by those alone whose default it is. Raises NotAPreset, UnknownRef."""
+    from core.bundle.revisions import UnknownRef, resolve_ref
+
+    found = _PRESET.fullmatch(preset)
+    if found is None:
+        raise NotAPreset(f"{preset[:80]!r} is no preset: AGENT, AGENT@CHANNEL or AGENT@DIGEST.")
+    agent, ref = found[1], found[2]
+    if ref == "latest" and default == "live" and ref not in store.channels(agent):
+        raise UnknownRef(f"{preset} names no channel", "Name a channel or a digest.")
+    digest = resolve_ref(store, agent, ref, default=default)
+    channel = ref if ref in store.channels(agent) else None if ref or default == "latest" else "live"
+    return Preset(preset, agent, digest, channel)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One task for one preset. What is None is the settings' or the agent's own; `answers` are given, in order, to
+    what the session waits for; `start` is what its workspace begins with. The rest is as in LaunchInput."""
+
+    preset: Preset
+    task: str
+    kind: Kind = "arm"
+    session: str | None = None
+    parent: str | None = None
+    depth: int = 0
+    provider: str | Provider | None = None
+    model: str | None = None
+    effort: str | None = None
+    sandbox: str | None = None
+    context_window: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    replay: str | None = None
+    network: bool = True
+    inherited: Inherited | None = None
+    suite: Mapping[str, Any] | None = None
+    start: Start = field(default_factory=Start)
+    answers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a job came to. `duration_s` is wall time: a diagnostic, never a score. `usd` is None while unknown."""
+
+    session: str
+    preset: Preset
+    outcome: Outcome
+    duration_s: float
+
+    @property
+    def stop(self) -> Stop:
+        """Why it is not running."""
+        return self.outcome.stop
+
+    @property
+    def info(self) -> SessionInfo:
+        """The session's columns at its end."""
+        return self.outcome.info
+
+    @property
+    def output(self) -> str:
+        """The last reply's text."""
+        return self.outcome.record.output or ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The evidence of one run: what was asked of which revision, how it ended, what it took."""
+        result = self.outcome.to_json()
+        taken = ("stop", "session", "output", "usage", "cost", "detail", "waiting")
+        preset = {"preset": self.preset.id, "agent": self.preset.agent, "digest": self.preset.digest}
+        return {
+            **preset,
+            "channel": self.preset.channel,
+            **{name: result[name] for name in taken},
+            "duration_s": round(self.duration_s, 3),
+        }
+
+
+class Runner:
+    """Runs jobs, each in a session of its own; the live handle goes when it stops, the session stays."""
+
+    def __init__(self, host: Host, supervisor: Supervisor | None = None) -> None:
+        self._host = host
+        self._supervisor = supervisor or Supervisor(host)
+
+    async def run(self, job: Job, *, before: Callable[[str], None] = lambda session: None) -> Ran:
+        """Run `job` to its stop. `before` is told its session's id when everything stands ready and nothing runs yet.
+
+        Cancelled, it interrupts the session and waits until that is settled. Raises BadStart, StoreError.
+        """
+        from core.doors import run_launch
+
+        session = job.session or self._host.new_id()
+        launch = run_launch(
+            self._host,
+            job.preset.agent,
+            job.preset.digest,
+            job.task,
+            provider=job.provider,
+            model=job.model,
+            sandbox=job.sandbox,
+            limits=job.limits,
+            replay=job.replay,
+        )
+        launch = replace(
+            launch,
+            session=session,
+            kind=job.kind,
+            channel=job.preset.channel,
+            parent=job.parent,
+            depth=job.depth,
+            effort=job.effort,
+            context_window=job.context_window or launch.context_window,
+            network=job.network,
+            inherited=job.inherited,
+            suite=job.suite,
+        )
+        if not job.start.empty:
+            await asyncio.to_thread(lay_out, job.start, self._host.workspace_path(session))
+        before(session)
+        began = time.monotonic()
+        self._supervisor.start(launch)
+        outcome = await self._stop(session)
+        for answer in job.answers:
+            if outcome.record.waiting is None and outcome.stop is not Stop.AWAITING_USER:
+                break
+            self._supervisor.answer(session, answer)
+            outcome = await self._stop(session)
+        return Ran(session, job.preset, outcome, time.monotonic() - began)
+
+    async def _stop(self, session: str) -> Outcome:
+        try:
+            return await self._supervisor.wait(session)
+        except asyncio.CancelledError:
+            if self._supervisor.interrupt(session):
+                await self._supervisor.wait(session)
+            raise
