@@ -53,7 +53,8 @@ async def offer(host: Host, session: str) -> tuple[Sequence[str], Mapping[str, s
         writer.close()
     except OSError:
         _listening[str(path)] = await serve(host)  # for as long as this process's loop runs
-    command = [sys.executable, "-P", "-m", "impl.mcp_server", "--session", session, "--socket", str(path)]
+    words = ["-m", "impl.mcp_server", "--session", session, "--socket", str(path), "--die-with-owner"]
+    command = [sys.executable, "-P", *words]
     roots = os.pathsep.join(p for p in sys.path if p and os.path.isdir(os.path.join(p, "impl")))
     return command, {"PYTHONPATH": roots} if roots else {}
 
@@ -62,9 +63,13 @@ _listening: dict[str, asyncio.Server] = {}
 
 
 async def _tools(host: Host, request: Any, reader: asyncio.StreamReader) -> dict[str, Any] | None:
-    """Answer `tools` and `call`; None for any other request. A client that goes away cancels its call."""
-    if not isinstance(request, dict) or request.get("op") not in ("tools", "call"):
+    """Answer `tools`, `call` and `watch`; None for any other request. A client that goes away cancels its call; one
+    that watches is answered by the death of this process."""
+    if not isinstance(request, dict) or request.get("op") not in ("tools", "call", "watch"):
         return None
+    if request["op"] == "watch":
+        await reader.read()
+        return {"ok": True}
     door = host.doors.get(str(request.get("session")))
     if door is None:
         return {"ok": False, "message": "This session is not driven by an agent CLI now."}

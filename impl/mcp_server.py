@@ -7,7 +7,10 @@ for it, and the SDK alone takes longer to import than the whole of this to answe
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
+import signal
 import socket
 import sys
 import threading
@@ -153,6 +156,23 @@ def _key(id: Any) -> str:
     return json.dumps(id)
 
 
+def die_with_owner(path: str) -> None:
+    """End the CLI that started this process, and this process, once the owner is dead: a CLI that nobody watches
+    spends money. Blocks for as long as the owner lives."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
+            link.connect(path)
+            link.sendall(b'{"op":"watch"}\n')
+            link.recv(1)
+    except OSError:
+        pass  # it was dead already
+    client = os.getppid()
+    if client > 1:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(client, signal.SIGTERM)
+    os._exit(1)
+
+
 def pump(session: str, path: str) -> None:
     """Serve `session` on this process's standard streams, through the owner's socket at `path`."""
     Pump(session, lambda request, call: ask_owner(path, request, call), sys.stdout.buffer).run(sys.stdin.buffer)
@@ -163,7 +183,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--session", required=True)
     parser.add_argument("--socket", required=True)
+    parser.add_argument("--die-with-owner", action="store_true")
     given = parser.parse_args()
+    if given.die_with_owner:
+        threading.Thread(target=die_with_owner, args=(given.socket,), daemon=True).start()
     pump(given.session, given.socket)
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, time
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
@@ -49,6 +50,11 @@ _RULES: Final[Mapping[str, Any]] = MappingProxyType(
         **{f"features.{name}": False for name in _OFF},
     }
 )
+_LEFT_OUT: Final = frozenset(
+    {"mcp_servers", "hooks", "notify", "plugins", "marketplaces", "skills", "agents", "apps", "projects", "otel"}
+)
+"""What a session does not inherit of the person's configuration: what runs or reports something. Overrides on the
+command line would be merged with it."""
 _OURS: Final = "artificer_api"
 
 
@@ -132,8 +138,10 @@ class CodexProvider(CliProvider):
         canonical = _home(turn.ambient)
         inherited = parent if parent is not None and (parent / "config.toml").is_file() else canonical
         if (inherited / "config.toml").is_file():
-            shutil.copyfile(inherited / "config.toml", turn.config / "config.toml")
-            for name in _named_files(_config(inherited), inherited):
+            kept = {key: value for key, value in _config(inherited).items() if key not in _LEFT_OUT}
+            lines = (f"{json.dumps(key)} = {toml(value)}\n" for key, value in kept.items())
+            (turn.config / "config.toml").write_text("".join(lines), "utf-8")
+            for name in _named_files(kept, inherited):
                 target = turn.config / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(inherited / name, target)
@@ -238,9 +246,9 @@ def _servers(turn: CliTurn) -> dict[str, Any]:
 
 
 def toml(value: Any) -> str:
-    """A value as TOML, in one line: strings, booleans, numbers, lists and tables of them."""
+    """A value as TOML, in one line: strings, booleans, numbers, times, lists and tables of them."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{json.dumps(key)}={toml(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "[" + ",".join(toml(inner) for inner in value) + "]"
-    return json.dumps(value)
+    return value.isoformat() if isinstance(value, date | time) else json.dumps(value)

@@ -17,6 +17,7 @@ from core import CliProvider, Outcome, Stop
 from core.driver import Limits
 from impl.providers import load_provider
 from tests.harness.clis import CliStage, Model, alive, anthropic_model, installed, refused, responses_model, using
+from tests.harness.commands import expecting
 from tests.harness.eval_driver import eventually, tool
 from tests.harness.servers import HOLD, Reply
 
@@ -294,6 +295,72 @@ async def test_a_loop_that_a_nudge_does_not_end_is_stopped(cli: Cli, start: Any)
     assert "nudge" in stage.kinds()
     assert any("repeating yourself" in str(asked) for asked in model.requests)
     assert len(model.requests) < 40
+
+
+def test_the_builder_on_claude_code_builds_and_publishes_an_agent_that_runs_on_codex(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [str(installed(one.package, one.executable)) for one in CLIS.values()]
+    monkeypatch.setenv("PATH", os.pathsep.join([*folders, os.environ["PATH"]]))
+    manifest = "schema: artificer/v1\nname: greeter\ndescription: Greets people.\n"
+    write = f"mkdir -p agent; printf '{manifest}' > agent/agent.yaml; echo 'You greet people.' > agent/persona.md"
+    turns = [
+        ["I write it.", using("run_sandbox", command=write)],
+        using("save_agent", path="agent"),
+        using("validate_agent"),
+        using("publish_agent"),
+        "The greeter is ready.",
+    ]
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test-key")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-key")
+    with anthropic_model(*turns) as model:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
+        words = ("build", "-m", "An agent that greets people", "--publish", "--provider", "claude_code:api")
+        result = expecting(0, *words, "--model", "claude-sonnet-5-5").result
+    assert (result["stop"], result["agent"], result["channel"]) == ("completed", "greeter", "live")
+    assert Decimal(result["cost"]["usd"]) == 5 * Decimal(CLIS["claude_code"].price)
+    with responses_model("Hello, Ann.") as model:
+        monkeypatch.setenv("OPENAI_BASE_URL", model.url + "/v1")
+        result = expecting(0, "run", "greeter", "Greet Ann", "--provider", "codex:api", "--model", "gpt-5.2").result
+        assert "You greet people." in str(model.requests[0])
+    assert (result["stop"], result["output"]) == ("completed", "Hello, Ann.")
+
+
+async def test_codex_starts_none_of_the_persons_own_servers_and_keeps_to_their_provider(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = CLIS["codex"]
+    monkeypatch.setenv("PATH", f"{installed(one.package, one.executable)}{os.pathsep}{os.environ['PATH']}")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    with responses_model("From my own provider.") as model:
+        (mine / "config.toml").write_text(
+            f"""
+model = "my-model"
+model_provider = "mine"
+model_instructions_file = "inst.md"
+[model_providers.mine]
+name = "mine"
+base_url = "{model.url}/v1"
+env_key = "MY_KEY"
+wire_api = "responses"
+[mcp_servers.other]
+command = "touch"
+args = ["{tmp_path}/started"]
+"""
+        )
+        (mine / "inst.md").write_text("Not this.")
+        monkeypatch.setenv("CODEX_HOME", str(mine))
+        monkeypatch.setenv("MY_KEY", "sk-mine")
+        monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9")
+        provider = load_provider("codex")
+        stage = CliStage(tmp_path / "home", provider)
+        outcome = await stage.run("Hi")
+    assert outcome.record.output == "From my own provider."
+    assert stage.events("message")[-1].data["model"] == "my-model"
+    assert "Not this." not in str(model.requests[0])
+    assert not (tmp_path / "started").exists()
+    assert not (mine / "sessions").exists()
 
 
 def children() -> list[int]:

@@ -14,6 +14,7 @@ import pytest
 from core import CliProvider, CliTurn, Stop
 from core.driver import Limits
 from impl.providers import load_provider
+from impl.providers.codex import toml
 from tests.harness.clis import CliStage, StandIn, alive
 from tests.harness.eval_driver import eventually
 
@@ -235,13 +236,22 @@ def test_a_session_inherits_the_persons_configuration_with_the_files_it_names(
     (mine / "deep" / "inst.md").write_text("Be brief.")
     (mine / "auth.json").write_text("{}")
     (mine / "history.jsonl").write_text("private")
-    (mine / "config.toml").write_text('model = "gpt-mine"\nmodel_instructions_file = "deep/inst.md"\nother = "../x"\n')
+    config = {
+        "model": "gpt-mine",
+        "model_instructions_file": "deep/inst.md",
+        "other": "../x",
+        "model_providers": {"my own": {"base_url": "http://x", "headers": ["ä", 1, 0.5, True]}},
+        "mcp_servers": {"theirs": {"command": "rm"}},
+        "notify": ["beep"],
+    }
+    (mine / "config.toml").write_text("".join(f"{key} = {toml(value)}\n" for key, value in config.items()), "utf-8")
     provider = load_provider("codex")
     assert isinstance(provider, CliProvider)
     turn = CliTurn("hi", tmp_path / "d", tmp_path / "own", ambient={"CODEX_HOME": str(mine)})
     for _ in range(2):
         provider.seed(turn, None)
-    assert tomllib.loads((turn.config / "config.toml").read_text())["model"] == "gpt-mine"
+    inherited = {key: value for key, value in config.items() if key not in ("mcp_servers", "notify")}
+    assert tomllib.loads((turn.config / "config.toml").read_text("utf-8")) == inherited
     assert (turn.config / "deep" / "inst.md").read_text() == "Be brief."
     assert (turn.config / "auth.json").resolve() == mine / "auth.json"
     assert not (turn.config / "history.jsonl").exists()
