@@ -106,13 +106,17 @@ Finish = Literal["stop", "tool_calls", "length", "refusal", "pause", "context"]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens. `input_tokens` includes `cached_tokens` (read from a cache) and `cache_write_tokens`."""
+    """Tokens. `input_tokens` includes `cached_tokens` (read from a cache) and `cache_write_tokens`.
+
+    `estimated` where the server counted nothing: a token limit must hold there too.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     requests: int = 1
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

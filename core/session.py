@@ -163,7 +163,7 @@ class SessionLog:
             "provider": provider,
             "model": model,
         }
-        if usage is None:
+        if usage is None or usage.estimated:
             body["reported"] = False
         columns = {
             "input_tokens": info.input_tokens + counted.input_tokens,

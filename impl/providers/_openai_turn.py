@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from core import ProviderError, StreamItem, Text, TextDelta, Thinking, ThinkingDelta, TurnEnd, Usage
+from core import ProviderError, StreamItem, Text, TextDelta, Thinking, ThinkingDelta, ToolCall, TurnEnd, Usage
 from impl.providers._calls import (
     REFUSED,
     TextBuffer,
@@ -126,7 +126,7 @@ class OpenAITurn:
         return TurnEnd(
             blocks,
             settle_finish(finish, blocks),
-            self.usage,
+            self.usage or self._estimated(blocks),
             None,
             clean(self._answered_by or self._model),
             self._truncated(),
@@ -217,6 +217,14 @@ class OpenAITurn:
         for call in self._calls.calls(cut=finish == "length"):
             blocks.append(replace(call, args=None, problem=REFUSED) if finish == "refusal" else call)
         return blocks
+
+    def _estimated(self, blocks: Sequence[Block]) -> Usage | None:
+        """Roughly what a server that counts nothing would have counted."""
+        if not self._estimate:
+            return None
+        size = sum(len(block.text) for block in blocks if isinstance(block, Text | Thinking))
+        size += sum(len(str(block.args)) + len(block.name) for block in blocks if isinstance(block, ToolCall))
+        return Usage(input_tokens=self._estimate, output_tokens=max(1, size // 4), estimated=True)
 
     def _truncated(self) -> str | None:
         """A warning where the server counted far fewer tokens than were sent: it dropped some silently."""

@@ -169,7 +169,7 @@ async def _close(client: Any) -> None:
 
 
 async def _priced(end: TurnEnd, model: str, base_url: str) -> TurnEnd:
-    if end.usage is None:
+    if end.usage is None or end.usage.estimated:
         return end
     await asyncio.to_thread(_pricing.warm)
     usd = _pricing.price(PROVIDER, end.model, end.usage, base_url)

@@ -299,10 +299,13 @@ async def test_usage_replaces_what_came_before_and_its_absence_is_not_zero(serve
     assert (await ask()).usage == Usage(input_tokens=9, output_tokens=2, cached_tokens=4)
 
 
-async def test_no_usage_is_unknown_usage(serve_chat: Serve) -> None:
-    serve_chat(sse(delta(content="hi"), finish("stop"), "[DONE]"))
-    end = await ask()
-    assert (end.usage, end.usd) == (None, None)
+async def test_what_a_server_does_not_count_is_estimated_and_costs_nobody_knows_what(serve_chat: Serve) -> None:
+    serve_chat(sse(delta(content="four letters a token" * 10), finish("stop"), "[DONE]"))
+    end = await ask(asking("some words " * 100))
+    assert end.usage is not None
+    assert end.usage.estimated
+    assert 200 < end.usage.input_tokens < 500
+    assert (end.usage.output_tokens, end.usd) == (50, None)
 
 
 async def test_the_model_that_answered_is_told(serve_chat: Serve) -> None:
