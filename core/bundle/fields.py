@@ -14,7 +14,8 @@ from core.bundle.problems import Problem, ProblemCode
 from core.bundle.strict_yaml import Document, Loc
 
 SECRET_KEYS = frozenset(
-    {"value", "values", "secret", "secret_value", "token", "default", "password", "key", "api_key", "apikey"}
+    {"value", "values", "val", "secret", "secret_value", "token", "default", "password", "passwd", "key", "api_key"}
+    | {"apikey", "plaintext", "literal"}
 )
 """Keys that would put a credential's value in a manifest."""
 
@@ -176,7 +177,7 @@ def problems_of(error: ValidationError, document: Document, path: str) -> list[P
         if any(loc[: len(hole)] == hole for hole in document.holes):
             continue
         code = _code(detail)
-        if code is ProblemCode.UNKNOWN_KEY and loc[0] == "credentials" and str(loc[-1]).lower() in SECRET_KEYS:
+        if loc[:1] == ("credentials",) and _holds_value(code, loc, document.value):
             code = ProblemCode.CREDENTIAL_VALUE
         if code is ProblemCode.UNKNOWN_KEY and loc[0] == "mcp" and loc[-1] in ("env", "environment"):
             code = ProblemCode.STDIO_CREDENTIAL
@@ -187,6 +188,19 @@ def problems_of(error: ValidationError, document: Document, path: str) -> list[P
             message = f"line {line}: {message}"
         found.append(Problem(code, path, message, _HINTS.get(code, "")))
     return found
+
+
+def _holds_value(code: ProblemCode, loc: Loc, value: Any) -> bool:
+    """Whether an error among the credentials is that of a value: `value: …`, `NAME=…`, or `NAME: …`."""
+    if code is ProblemCode.UNKNOWN_KEY:
+        return str(loc[-1]).lower().replace("-", "_") in SECRET_KEYS
+    given = value.get("credentials") if isinstance(value, dict) else None
+    if code is not ProblemCode.BAD_VALUE or len(loc) > 2:
+        return False
+    if len(loc) == 1:
+        return isinstance(given, dict)
+    item = given[loc[1]] if isinstance(given, list) and isinstance(loc[1], int) else None
+    return isinstance(item, str) and "=" in item
 
 
 def _code(detail: ErrorDetails) -> ProblemCode:
@@ -202,7 +216,7 @@ def _words(code: ProblemCode, detail: ErrorDetails) -> str:
             return "this key is not known"
         case ProblemCode.MISSING_KEY:
             return "is required"
-        case ProblemCode.CREDENTIAL_VALUE if detail["type"] == "extra_forbidden":
+        case ProblemCode.CREDENTIAL_VALUE if detail["type"] != code.value:
             return "a bundle never holds a credential's value"
         case ProblemCode.STDIO_CREDENTIAL if detail["type"] == "extra_forbidden":
             return "an MCP server gets no environment from a bundle"

@@ -69,7 +69,8 @@ DISTRIBUTIONS = {
 """The distribution of an import whose name is another, both in normalised form."""
 
 _OPTION = re.compile(r"(^|\s)--?[A-Za-z]")
-_LOCATION = re.compile(r"://|^(file|git|hg|svn|bzr)[:+]|^[.~/\\]|\.(whl|zip|tar\.gz)$")
+_LOCATION = re.compile(r"://|^(file|git|hg|svn|bzr)[:+]|^[.~/\\]")
+_ARCHIVE = re.compile(r"(?i)\.(whl|zip|tar\.gz|tgz|tar\.bz2|tar\.xz)$")  # the installer takes it for a file's name
 
 
 def normalise(name: str) -> str:
@@ -100,10 +101,12 @@ def judge_requirement(text: str) -> tuple[str | None, ProblemCode | None, str]:
     try:
         requirement = Requirement(stripped)
     except InvalidRequirement:
-        if _LOCATION.search(stripped):
+        if _LOCATION.search(stripped) or _ARCHIVE.search(stripped):
             return None, ProblemCode.REQUIREMENT_URL, "is a URL or a path, not a release of an index"
         return None, ProblemCode.REQUIREMENT_INVALID, "is not a requirement such as name>=1.2"
     name = normalise(requirement.name)
     if requirement.url is not None:
         return name, ProblemCode.REQUIREMENT_URL, "names a URL, not a release of an index"
+    if _ARCHIVE.search(requirement.name):
+        return name, ProblemCode.REQUIREMENT_URL, "is a file's name, not a release of an index"
     return name, None, ""

@@ -76,9 +76,10 @@ def dynamic_import(node: ast.Call) -> list[list[Any]]:
     function = node.func
     named = isinstance(function, ast.Name) and function.id in ("__import__", "import_module")
     dotted = isinstance(function, ast.Attribute) and function.attr == "import_module"
-    if not (named or dotted) or not node.args:
+    given = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "name")]
+    if not (named or dotted) or not given:
         return []
-    name = node.args[0]
+    name = given[0]
     if isinstance(name, ast.Constant) and isinstance(name.value, str) and not name.value.startswith("."):
         return [[name.value, node.lineno, 0]]
     return []
@@ -101,10 +102,41 @@ def names_type_checking(test: ast.expr) -> bool:
 
 
 def find_run(tree: ast.Module) -> dict[str, Any] | None:
-    """The last module-level `run` as `{"line", "wrong"}`, `wrong` being None where its signature is right."""
+    """What the module binds `run` to last, as `{"line", "wrong"}`, `wrong` being None where it is a function with
+    the right signature; None where nothing is."""
     for node in reversed(tree.body):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == "run":
-            return {"line": node.lineno, "wrong": judge_signature(node.args)}
+            return {"line": node.lineno, "wrong": judge_signature(node.args) or judge_kind(node)}
+        if binds_run(node):
+            return {"line": node.lineno, "wrong": "here it becomes something else"}
+    return None
+
+
+def binds_run(node: ast.stmt) -> bool:
+    """Whether a statement makes `run` something else than a function defined here; `run = wrapped(run)`, which is
+    what a decorator does, is none."""
+    if isinstance(node, ast.ClassDef):
+        return node.name == "run"
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return any((alias.asname or alias.name) == "run" for alias in node.names)
+    if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete)):
+        return False
+    if isinstance(node, ast.AnnAssign) and node.value is None:
+        return False
+    names = [part for part in ast.walk(node) if isinstance(part, ast.Name) and part.id == "run"]
+    wraps = any(isinstance(name.ctx, ast.Load) for name in names)
+    return not wraps and any(isinstance(name.ctx, (ast.Store, ast.Del)) for name in names)
+
+
+def judge_kind(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
+    """What is wrong with what calling the function gives, or None."""
+    stack: list[ast.AST] = [] if node.decorator_list else [*node.body]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, (ast.Yield, ast.YieldFrom)):
+            return "it yields instead of returning one value"
+        if not isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            stack.extend(ast.iter_child_nodes(part))
     return None
 
 

@@ -101,9 +101,23 @@ def references(schema: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
         stack.extend(reversed(children))
 
 
+def anchors(schema: dict[str, Any]) -> set[str]:
+    """The names that subschemas give themselves."""
+    found: set[str] = set()
+    stack: list[Any] = [schema]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, dict):
+            found.update(v for k, v in node.items() if k in ("$anchor", "$dynamicAnchor") and isinstance(v, str))
+            stack.extend(value for key, value in node.items() if key not in _DATA)
+        elif isinstance(node, list):
+            stack.extend(node)
+    return found
+
+
 def _judge_reference(schema: Any, place: str, keyword: str, target: Any, path: str) -> list[Problem]:
-    if not isinstance(target, str) or not target.startswith("#/"):
-        message = f"{place}: {keyword} {str(target)[:200]!r} does not begin with #/"
+    if not isinstance(target, str) or not target.startswith("#"):
+        message = f"{place}: {keyword} {str(target)[:200]!r} does not begin with #"
         hint = "Put what it names under $defs of the same schema."
         return [Problem(ProblemCode.SCHEMA_REMOTE_REF, path, message, hint)]
     if not _resolves(schema, target):
@@ -113,6 +127,10 @@ def _judge_reference(schema: Any, place: str, keyword: str, target: Any, path: s
 
 
 def _resolves(schema: Any, pointer: str) -> bool:
+    if pointer == "#":
+        return True
+    if not pointer.startswith("#/"):
+        return pointer[1:] in anchors(schema)
     node = schema
     for raw in unquote(pointer)[2:].split("/"):
         token = raw.replace("~1", "/").replace("~0", "~")

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+import base64
 import codecs
 import re
+from collections.abc import Iterator
 
 from core.bundle.problems import Problem, ProblemCode
 
-_PRIVATE_KEY = re.compile(
-    rb"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----"
-    rb"|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----"
-    rb"|PuTTY-User-Key-File-[0-9]: "
-    rb"|AGE-SECRET-KEY-1[0-9A-Z]{50,}"
+_ARMOUR = re.compile(
+    rb"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----|---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----"
 )
-_KEY_WORDS = (b"PRIVATE KEY", b"PuTTY-User-Key-File-", b"AGE-SECRET-KEY-")
+_PROSE = (".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc", ".asciidoc")
+_BODY_BYTES = 600
+_BODY = re.compile(rb"[A-Za-z0-9+/]{16}")
+# A marker on a line of its own, however indented or quoted, and a line of text after it. Dots and brackets there
+# stand for a key that is not shown.
+_OWN_LINE = re.compile(rb"(?:^|[\n\\\"'`])[ \t>#*|n]*$")
+_NEXT_LINE = re.compile(rb"[ \t]*(?:\r?\n|\\r?\\?n)(?:[\s>#*|\"'\\]|\\n)*(?:[A-Za-z0-9+/]|$)")
+_MENTIONS = 1_000
+_ENCODED = re.compile(rb"LS0tLS1CRUdJTi[A-Za-z0-9+/\s]{20,120}")
+# (a literal without which the pattern cannot match, the pattern).
+_KEYS = (
+    (b"PuTTY-User-Key-File-", re.compile(rb"PuTTY-User-Key-File-[0-9]: ")),
+    (b"AGE-SECRET-KEY-", re.compile(rb"AGE-SECRET-KEY-1[0-9A-Z]{50,}")),
+    # JSON Web Keys: `d` is the private part.
+    (b'"kty"', re.compile(rb"\"d\"\s{0,9}:\s{0,9}\"[A-Za-z0-9_-]{32,}=*\"")),
+    # PKCS #8 without armour: version 0, then RSA, elliptic curves or Ed25519.
+    (
+        b"\x02\x01\x00\x30",
+        re.compile(
+            rb"\x02\x01\x00\x30(?:\x0d\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01"
+            rb"|\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01|\x05\x06\x03\x2b\x65\x70)"
+        ),
+    ),
+)
 # (what it is, literals of which a file with one holds at least one, the pattern whose group is its body).
 # The literals keep megabytes of ordinary text out of the patterns.
 _TOKENS = (
@@ -45,19 +67,20 @@ _BOMS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 def scan_for_secrets(data: bytes, path: str) -> list[Problem]:
     """A problem for the first private key in `data` and one for the first token of each kind.
 
-    Never quotes what it found. Documented samples (`…EXAMPLE`, runs of x) are passed over.
+    Never quotes what it found. Documented samples (`…EXAMPLE`, runs of x, in prose a key's marker alone) are
+    passed over.
     """
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             data = data[2:].decode(encoding, "replace").encode()
     problems: list[Problem] = []
-    key = _PRIVATE_KEY.search(data) if any(word in data for word in _KEY_WORDS) else None
+    key = min(_private_keys(data, path.lower().endswith(_PROSE)), default=None)
     if key is not None:
         problems.append(
             Problem(
                 ProblemCode.PRIVATE_KEY,
                 path,
-                f"line {_line(data, key.start())}: holds a private key",
+                f"line {_line(data, key)}: holds a private key",
                 "Remove the file and replace the key: whoever had the file has it.",
             )
         )
@@ -76,6 +99,35 @@ def scan_for_secrets(data: bytes, path: str) -> list[Problem]:
                 )
             )
     return problems
+
+
+def _private_keys(data: bytes, prose: bool) -> Iterator[int]:
+    """Where private keys begin: the first of each form."""
+    if b"PRIVATE KEY" in data:
+        for count, marker in enumerate(_ARMOUR.finditer(data)):
+            if not prose or count == _MENTIONS or _is_key(data, marker.start(), marker.end()):
+                yield marker.start()
+                break
+    if b"LS0tLS1CRUdJTi" in data:
+        for found in _ENCODED.finditer(data):
+            text = b"".join(found[0].split())
+            if _ARMOUR.search(base64.b64decode(text[: len(text) // 4 * 4])):
+                yield found.start()
+                break
+    for literal, pattern in _KEYS:
+        if literal in data and (key := pattern.search(data)):
+            yield key.start()
+
+
+def _is_key(data: bytes, start: int, end: int) -> bool:
+    """Whether a key follows a marker in prose, which may also only speak of markers."""
+    body, ended, _ = data[end : end + _BODY_BYTES].partition(b"-----END ")
+    if _BODY.search(body):
+        return True
+    below = _NEXT_LINE.match(body)
+    if below is None or (ended and below.end() == len(body)):
+        return False
+    return _OWN_LINE.search(data[max(0, start - 100) : start]) is not None
 
 
 def _is_sample(body: bytes) -> bool:

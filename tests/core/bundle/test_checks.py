@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from pathlib import Path
 
@@ -97,6 +98,9 @@ BROKEN: list[tuple[str, dict[str, str | bytes | None]]] = [
     ("credential_value", manifest(("  header:", "  value: hunter2\n  header:"))),
     ("credential_value", manifest(("  header:", "  default: hunter2\n  header:"))),
     ("credential_value", manifest(("Bearer {secret}", "Bearer hunter2"))),
+    ("credential_value", manifest(("  header:", "  api-key: hunter2\n  header:"))),
+    ("credential_value", manifest(("- name: WEATHER_KEY\n", "- WEATHER_KEY=hunter2\n- name: WEATHER_KEY\n"))),
+    ("credential_value", {"agent.yaml": GOOD["agent.yaml"].partition("credentials:")[0] + "credentials: {A: hunter2}"}),
     ("credential_injection", manifest(("  header:", "  query: key\n  header:"))),
     ("credential_injection", manifest(("  header: Authorization\n", ""))),
     ("credential_undeclared", tool(("credentials: [WEATHER_KEY]", "credentials: [WEATHER_KEY, OTHER]"))),
@@ -147,6 +151,11 @@ BROKEN: list[tuple[str, dict[str, str | bytes | None]]] = [
     ("entrypoint_signature", {TOOL: "def run(*args): ...\n"}),
     ("entrypoint_signature", {TOOL: "class Tool:\n    def run(ctx, input): ...\n"}),
     ("entrypoint_signature", {TOOL: "run = print\n"}),
+    ("entrypoint_signature", {TOOL: "def run(ctx, input): ...\nrun = print\n"}),
+    ("entrypoint_signature", {TOOL: "def run(ctx, input): ...\nfrom os import system as run\n"}),
+    ("entrypoint_signature", {TOOL: "def run(ctx, input): ...\nclass run: ...\n"}),
+    ("entrypoint_signature", {TOOL: "def run(ctx, input): ...\ndel run\n"}),
+    ("entrypoint_signature", {TOOL: "def run(ctx, input):\n    yield 1\n"}),
     ("python_syntax", {TOOL: "def run(ctx, input:\n"}),
     ("python_syntax", {TOOL: "def run(ctx, input): ...\nreturn 1\n"}),
     ("python_syntax", {TOOL: "def run(ctx, input): ...\n\0"}),
@@ -158,12 +167,14 @@ BROKEN: list[tuple[str, dict[str, str | bytes | None]]] = [
     ("undeclared_import", {TOOL: "import requests\n" + GOOD[TOOL]}),
     ("undeclared_import", {TOOL: "def run(ctx, input):\n    from numpy.linalg import norm\n"}),
     ("undeclared_import", {TOOL: "def run(ctx, input):\n    __import__('requests')\n"}),
+    ("undeclared_import", {TOOL: "import importlib\nimportlib.import_module(name='requests')\n" + GOOD[TOOL]}),
     ("undeclared_import", {TOOL: "import cgi\n" + GOOD[TOOL]}),
     ("relative_import", {TOOL: "from .helper import shape\n" + GOOD[TOOL]}),
     ("requirement_url", tool(("['PyYAML>=6']", "[PyYAML, 'name @ file:///etc/passwd']"))),
     ("requirement_url", tool(("['PyYAML>=6']", "['PyYAML @ https://example.com/y.whl']"))),
     ("requirement_url", tool(("['PyYAML>=6']", "[PyYAML, 'git+https://example.com/y']"))),
     ("requirement_url", tool(("['PyYAML>=6']", "[PyYAML, ./local]"))),
+    ("requirement_url", tool(("['PyYAML>=6']", "[PyYAML, local.whl]"))),
     ("requirement_option", tool(("['PyYAML>=6']", "[PyYAML, '-e .']"))),
     ("requirement_option", tool(("['PyYAML>=6']", "['PyYAML', '--index-url https://example.com']"))),
     ("requirement_option", tool(("['PyYAML>=6']", "['PyYAML', 'PyYAML --index-url https://example.com']"))),
@@ -172,6 +183,7 @@ BROKEN: list[tuple[str, dict[str, str | bytes | None]]] = [
     ("schema_remote_ref", tool(("'#/$defs/city'", "'file:///etc/passwd'"))),
     ("schema_remote_ref", tool(("'#/$defs/city'", "city.json"))),
     ("schema_dangling_ref", tool(("'#/$defs/city'", "'#/$defs/nope'"))),
+    ("schema_dangling_ref", tool(("'#/$defs/city'", "'#city'"))),
     ("schema_not_object", tool(("  type: object", "  type: array"))),
     ("schema_invalid", tool(("{type: string}", "{type: text}"))),
     ("schema_invalid", tool(("{type: string}", "{type: string, pattern: '('}"))),
@@ -186,6 +198,12 @@ BROKEN: list[tuple[str, dict[str, str | bytes | None]]] = [
     ("private_key", {"corpus/key": "-----BEGIN PRIVATE KEY-----\n"}),
     ("private_key", {"corpus/key": "-----BEGIN PGP PRIVATE KEY BLOCK-----\n"}),
     ("private_key", {"corpus/key": "-----BEGIN EC PRIVATE KEY-----".encode("utf-16")}),
+    ("private_key", {"corpus/key.md": "Ours:\n\n> -----BEGIN RSA PRIVATE KEY-----\n> MIIE\n"}),
+    ("private_key", {"corpus/key.md": "`-----BEGIN RSA PRIVATE KEY-----" + "a1B2c3D4/5" * 8 + "`"}),
+    ("private_key", {"corpus/key.json": '{"k": "-----BEGIN PRIVATE KEY-----\\nMIIE\\n"}'}),
+    ("private_key", {"corpus/key.yaml": b"key: " + base64.b64encode(b"-----BEGIN EC PRIVATE KEY-----\nMIIE" * 2)}),
+    ("private_key", {"corpus/key.json": '{"kty": "OKP", "crv": "Ed25519", "d": "' + "a1B2c3D4-5" * 4 + '"}'}),
+    ("private_key", {"corpus/key.der": bytes.fromhex("302e020100300506032b657004220420") + b"\x07" * 32}),
     ("secret_in_file", {"corpus/a.md": "key: AKIA" + "Q3EGZL7WJ2XN5TKP\n"}),
     ("secret_in_file", {"corpus/a.md": "ghp_" + "a1B2c3D4e5" * 4}),
     ("secret_in_file", {"corpus/a.md": "github_pat_" + "a1B2c3D4e5" * 8}),
@@ -296,6 +314,8 @@ GOOD_CODE = [
     "try:\n    import ujson\nexcept ImportError:\n    ujson = None\ndef run(ctx, input): ...\n",
     "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy\ndef run(ctx, input): ...\n",
     "import helper\nfrom helper import shape\ndef run(ctx, input): ...\n",
+    "import functools\ndef run(ctx, input): ...\nrun = functools.cache(run)\n",
+    "def run(ctx, input):\n    def rows():\n        yield 1\n    return [*rows()]\n",
 ]
 
 
@@ -327,6 +347,28 @@ def test_an_import_is_found_in_the_requirement_that_brings_it(
 def test_samples_of_tokens_are_no_secrets(make_bundle: MakeBundle) -> None:
     text = "AKIAIOSFODNN7EXAMPLE sk-ant-xxxxxxxxxxxxxxxxxxxxxxxx ghp_" + "x" * 36 + " task-management-for-beginners"
     assert codes(make_bundle({"corpus/a.md": text})) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A key begins with `-----BEGIN PRIVATE KEY-----` and ends with `-----END PRIVATE KEY-----`.\n",
+        "    -----BEGIN RSA PRIVATE KEY-----\n    ...\n    -----END RSA PRIVATE KEY-----\n",
+        "-----BEGIN PRIVATE KEY-----\n<your key>\n-----END PRIVATE KEY-----\n",
+    ],
+)
+def test_a_page_may_speak_of_private_keys(make_bundle: MakeBundle, text: str) -> None:
+    assert codes(make_bundle({"corpus/a.md": text})) == []
+    assert codes(make_bundle({"corpus/a.pem": text}, "other")) == ["private_key"]
+
+
+@pytest.mark.parametrize("target", ["'#'", "'#town'"])
+def test_a_reference_may_name_its_own_schema_or_an_anchor(make_bundle: MakeBundle, target: str) -> None:
+    city = "city: {type: string}\n    town: {$anchor: town, type: object}"
+    changes = tool(
+        ("'#/$defs/city'", target), ("city: {type: string}", city), ("examples:\n- input: {city: Oslo}\n", "")
+    )
+    assert codes(make_bundle(changes)) == []
 
 
 def test_a_public_key_is_no_secret(make_bundle: MakeBundle) -> None:
