@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -32,23 +33,31 @@ def rows(values: Sequence[Mapping[str, Any]], *, as_json: bool, table: Callable[
         _write_json(list(values))
         return
     for value in values:
-        _write(sys.stdout, table(value))
+        _write(sys.stdout, plain(table(value)))
 
 
 def text(value: str) -> None:
     """Print words that are the command's result."""
-    _write(sys.stdout, value)
+    _write(sys.stdout, plain(value))
 
 
 def say(value: str) -> None:
     """Tell a person something that is not the result."""
-    _write(sys.stderr, value)
+    _write(sys.stderr, plain(value))
 
 
 def progress(value: str) -> None:
     """Tell a person how it goes; quiet where stderr is not a terminal."""
     if sys.stderr.isatty():
         say(value)
+
+
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(value: str) -> str:
+    """Words with what a terminal would obey written out: names and texts come from anywhere."""
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], value)
 
 
 def _write_json(value: Any) -> None:

@@ -116,3 +116,19 @@ def test_a_terminal_that_knows_only_ascii_gets_escapes_and_programs_still_get_js
     assert plain.returncode == 0
     lines = subprocess.run([*command, "--json"], capture_output=True, env=env, timeout=60, check=False).stdout
     assert [json.loads(line) for line in lines.splitlines()][-1]["stop"] == "completed"
+
+
+def test_what_a_terminal_would_obey_is_written_out(home: Path, tmp_path: Path) -> None:
+    bundle = tmp_path / "clerk"
+    bundle.mkdir()
+    (bundle / "agent.yaml").write_text("schema: artificer/v1\nname: clerk\n")
+    (bundle / "persona.md").write_text("You are red: \x1b[31m\x9b2J\n")
+    (bundle / "a\x1b]0;title\x07.md").write_text("x")
+    expecting(0, "save", bundle)
+    first = expecting(0, "revisions", "clerk").value[0]["digest"]
+    (bundle / "persona.md").write_text("You are green: \x1b[32m\n")
+    second = expecting(0, "save", bundle).value["digest"]
+    for words in (("show", "clerk"), ("diff", "clerk", first, second)):
+        out = artificer(*words, json=False).out
+        assert "\\x1b" in out
+        assert out.replace("\n", "").isprintable()
