@@ -52,6 +52,17 @@ class Settings:
 
 
 _TYPES: Mapping[str, type] = {"context_window": int, "sandbox_ttl": int, "workspace_quota": int, "ca_bundle": Path}
+_YOURS = frozenset({"allow_cidrs", "ca_bundle"})
+"""Settings that a repository one happens to stand in must not have a say in."""
+_TABLE = {
+    "kind": "sandbox",
+    "image": "sandbox_image",
+    "allow_cidrs": "allow_cidrs",
+    "ca_bundle": "ca_bundle",
+    "ttl": "sandbox_ttl",
+    "quota": "workspace_quota",
+}
+"""The same settings as keys of a `[sandbox]` table."""
 _NAMES = tuple(f.name for f in fields(Settings) if f.name != "overrides")
 
 
@@ -63,8 +74,13 @@ def load_settings(
     """Read all sources. Raises SettingsError for what cannot be read or has the wrong type."""
     environ = os.environ if environ is None else environ
     values: dict[str, Any] = {}
-    for path in (user or user_file(), (directory or Path.cwd()) / FILE):
-        values.update(_read(path))
+    values.update(_read(user or user_file()))
+    here = (directory or Path.cwd()) / FILE
+    found = _read(here)
+    for name in sorted(_YOURS & found.keys()):
+        message = f"{here}: {name} opens the sandbox, so a working directory cannot set it."
+        raise SettingsError(f"{message} Set it in {user or user_file()}, or by ARTIFICER_{name.upper()}.")
+    values.update(found)
     overrides = set()
     for name in _NAMES:
         text = environ.get(f"ARTIFICER_{name.upper()}", "")
@@ -102,6 +118,9 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} cannot be read: {error}") from error
+    if isinstance(data.get("sandbox"), dict):
+        table = data.pop("sandbox")
+        data |= {_TABLE.get(name, f"sandbox.{name}"): value for name, value in table.items()}
     unknown = sorted(set(data) - set(_NAMES))
     if unknown:
         raise SettingsError(f"{path}: unknown setting {unknown[0]!r}. There are: {', '.join(_NAMES)}.")

@@ -75,3 +75,16 @@ def test_a_variable_of_the_wrong_type_is_named(sources: Sources) -> None:
 def test_the_home_is_where_the_variable_says(tmp_path: Path) -> None:
     assert home_directory({"ARTIFICER_HOME": str(tmp_path)}) == tmp_path
     assert home_directory({}).name == "artificer"
+
+
+def test_a_sandbox_table_is_the_same_settings(tmp_path: Path) -> None:
+    user = tmp_path / "user.toml"
+    user.write_text('[sandbox]\nkind = "bubblewrap"\nallow_cidrs = ["10.1.0.0/16"]\nttl = 60\n')
+    settings = load_settings({}, tmp_path, user)
+    assert (settings.sandbox, settings.allow_cidrs, settings.sandbox_ttl) == ("bubblewrap", ("10.1.0.0/16",), 60)
+
+
+def test_a_working_directory_cannot_open_the_sandbox(tmp_path: Path) -> None:
+    (tmp_path / "artificer.toml").write_text('allow_cidrs = ["10.0.0.0/8"]\n')
+    with pytest.raises(SettingsError, match="ARTIFICER_ALLOW_CIDRS"):
+        load_settings({}, tmp_path, tmp_path / "none.toml")

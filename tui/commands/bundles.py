@@ -375,8 +375,8 @@ def _knowing(agent: str) -> Host:
 
 def _revision(host: Host, ref: str) -> Revision:
     """The revision that AGENT[@REF] names; without a ref the latest."""
-    name, _, where = ref.partition("@")
-    digest = core.resolve_ref(host.store, name, where or None, default="latest")
+    name, at, where = ref.partition("@")
+    digest = core.resolve_ref(host.store, name, where if at else None, default="latest")
     revision = host.store.revision(name, digest)
     if revision is None:
         raise output.Refused("not_found", f"There is no revision {digest} of {name}.", f"artificer revisions {name}")

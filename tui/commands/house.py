@@ -143,13 +143,18 @@ def _store_check() -> dict[str, Any]:
 async def _sandbox_checks() -> list[dict[str, Any]]:
     import asyncio
 
+    from impl.compose import sandbox_options
     from impl.sandboxes import SANDBOXES
+    from impl.settings import home_directory, load_settings
 
-    found = [make() for make in SANDBOXES.values()]
+    options = sandbox_options(home_directory(), load_settings())()
+    found = [make(options) for make in SANDBOXES.values()]
     problems = await asyncio.gather(*(sandbox.probe() for sandbox in found))
     rows = []
     for sandbox, problem in zip(found, problems, strict=True):
         words = problem or ("works, unsafe: no isolation" if sandbox.unsafe else "works")
+        if note := getattr(sandbox, "note", ""):
+            words = f"{words}; {note}"
         rows.append(_check(f"sandbox {sandbox.name}", problem is None, words, needed=False))
     works = any(problem is None and not s.unsafe for s, problem in zip(found, problems, strict=True))
     words = "isolation works" if works else "none isolates here: what runs source code asks first"
@@ -180,11 +185,16 @@ def _terminal_check() -> dict[str, Any]:
 
 def gc(as_json: Json = False) -> int:
     """Remove what nothing refers to any more: laid-out revisions, unreferenced blobs, workspaces of no session."""
+    from impl.sandboxes.sweep import sweep
+
     host = build_host()
     freed = _sweep(host)
+    ended = sweep(host.home)
     if as_json:
-        output.line({"freed_bytes": freed})
+        output.line({"freed_bytes": freed, "ended": ended})
     else:
+        for words in ended:
+            output.text(words)
         output.text(f"{freed:,} bytes freed")
     return 0
 

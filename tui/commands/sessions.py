@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, words for people on stderr.")]
 ProviderName = Annotated[str | None, typer.Option("--provider", help="What thinks: a name from `artificer providers`.")]
 ModelName = Annotated[str | None, typer.Option("--model", help="The model, in the provider's words.")]
-SandboxName = Annotated[str | None, typer.Option("--sandbox", help="bubblewrap, or process (unsafe).")]
+SandboxName = Annotated[str | None, typer.Option("--sandbox", help="docker, bubblewrap, or process (unsafe).")]
 Answers = Annotated[list[str] | None, typer.Option("--answer", help="Answers, in the order questions come.")]
 LimitWords = Annotated[list[str] | None, typer.Option("--limit", help="steps|tokens|usd|seconds=N; may be repeated.")]
 Stream = Annotated[bool, typer.Option("--stream", help="Also print text while it streams (kind draft).")]

@@ -1,0 +1,28 @@
+"""What holds for every test: no test finds a daemon, a key or a home that it did not ask for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+NO_DAEMON = "unix:///nonexistent/docker.sock"
+#: Variables that tell a lane of tests where its inputs and programs are.
+LANES = ("ARTIFICER_TEST_", "ARTIFICER_LIVE_", "ARTIFICER_CLI_")
+KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
+
+
+@pytest.fixture(autouse=True)
+def apart(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Keys and settings of the machine are out of sight, and Docker too but for tests of its lane."""
+    for name in (*KEYS, *(name for name in os.environ if name.startswith("ARTIFICER_"))):
+        if not name.startswith(LANES):
+            monkeypatch.delenv(name, raising=False)
+    if request.node.get_closest_marker("docker") is None:
+        monkeypatch.setenv("DOCKER_HOST", NO_DAEMON)
+    home: Path = tmp_path_factory.getbasetemp() / "nobody"
+    monkeypatch.setenv("ARTIFICER_HOME", str(home / "artificer"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
