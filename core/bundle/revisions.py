@@ -346,6 +346,8 @@ def resolve_ref(store: Store, agent: str, ref: str | None = None, default: Liter
         known = ", ".join(store.agents()[:20])
         raise UnknownRef(f"there is no agent {agent}", f"There are: {known}." if known else "Build one first.")
     channels = store.channels(agent)
+    if ref is not None and not ref.removeprefix("sha256:"):
+        raise UnknownRef(f"an empty name means no revision of {agent}", _what_there_is(store, agent))
     ref = ref or default
     if ref in channels:
         return channels[ref]

@@ -231,3 +231,18 @@ def test_an_agent_without_a_licence_is_listed_as_private(home: Path) -> None:
     expecting(0, "build", INPUTS / "no-licence")
     assert expecting(0, "agents").value[0]["licence"]["status"] == "missing"
     assert "private use only" in artificer("agents", json=False).out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("publish", "documentation@"),
+        ("publish", "documentation@sha256:"),
+        ("rollback", "documentation", "--to", ""),
+        ("validate", "documentation@"),
+    ],
+)
+def test_an_empty_name_of_a_revision_is_no_name(docs: str, words: tuple[str, ...]) -> None:
+    before = expecting(0, "log", docs).value
+    assert expecting(1, *words).error["code"] == "not_found"
+    assert expecting(0, "log", docs).value == before
