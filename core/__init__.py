@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         CliFigures,
         CliNotice,
         CliParser,
+        CliPermission,
         CliResult,
         CliSession,
         CliText,
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
         CliTurn,
         Invocation,
     )
-    from core.cli_process import CliProcess, Deadlines
+    from core.cli_process import CliProcess, CliRun, Deadlines
     from core.cli_provider import OUR_SERVER, CliProvider, Route, ask_cli, merge_environment
     from core.doors import build_launch, cancel_abandoned, run_launch
     from core.driver import (
@@ -173,10 +174,10 @@ _HOMES = {
     "core.bundle.strict_yaml": "dump_yaml",
     "core.bundle.tree": "digest_tree scan_tree write_tree",
     "core.cli_events": (
-        "CliCall CliCharge CliDelta CliEnd CliEvent CliExit CliFigures CliNotice CliParser CliResult CliSession "
-        "CliText CliTotal CliTurn Invocation"
+        "CliCall CliCharge CliDelta CliEnd CliEvent CliExit CliFigures CliNotice CliParser CliPermission CliResult "
+        "CliSession CliText CliTotal CliTurn Invocation"
     ),
-    "core.cli_process": "CliProcess Deadlines",
+    "core.cli_process": "CliProcess CliRun Deadlines",
     "core.cli_provider": "CliProvider OUR_SERVER Route ask_cli merge_environment",
     "core.doors": "build_launch cancel_abandoned run_launch",
     "core.driver": (

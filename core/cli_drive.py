@@ -31,7 +31,7 @@ NATIVE_TOOLS: Final = "provider:native-tools"
 @dataclass(slots=True)
 class CliInput:
     """Everything the drive of a CLI needs. `allowed` says whether a person lets it use native tools (None: nobody was
-    asked). The rest is as in LoopInput."""
+    asked); `granted` whether they allow a tool of its own for this session or always. The rest is as in LoopInput."""
 
     host: Host
     provider: CliProvider
@@ -45,6 +45,7 @@ class CliInput:
     on_reply: Callable[[str], StopRecord]
     watching: Watching
     allowed: bool | None = None
+    granted: Callable[[str], bool] = lambda tool: False
     overlay: Mapping[str, str | None] = field(default_factory=dict)
     inbox: list[str] = field(default_factory=list)
     spent_s: float = 0.0
@@ -202,6 +203,7 @@ class _CliDrive:
             watching=given.watching,
             limit=self.limit,
             out_of_time=self._out_of_time,
+            permit=self._permit,
             seconds_left=None if seconds is None else max(0.0, seconds - self.seconds()),
         )
 
@@ -226,6 +228,13 @@ class _CliDrive:
         model = given.model or given.provider.configured_model(turn)
         return replace(turn, model=model), known.total if known is not None else CliTotal()
 
+    def _permit(self, tool: str, id: str) -> bool | None:
+        """What a person said to a tool of the CLI's own."""
+        memory = self.given.memory
+        if self.given.granted(tool) or memory.permits[id] > 0:
+            return True
+        return False if memory.refusals[id] > 0 else None
+
     def _parent(self) -> Path | None:
         """The data directory of the session this one descends from, where it has one of the same CLI."""
         parent = self.log.info.parent
@@ -233,11 +242,12 @@ class _CliDrive:
         return found / "config" if found is not None and found.is_dir() else None
 
     def _budget(self) -> Decimal | None:
-        """What is left to spend, where the CLI stops at it by itself."""
-        usd, spent = self.given.limits.usd, self.log.info.usd
-        if usd is None or spent is None or not self.given.provider.enforces_budget:
+        """What is left to spend, where the CLI stops at it by itself; of unknown spending nothing is taken off."""
+        usd = self.given.limits.usd
+        if usd is None or not self.given.provider.enforces_budget:
             return None
-        return max(Decimal("0.000001"), Decimal(usd) - Decimal(spent) - self.given.below().usd)
+        spent = Decimal(self.log.info.usd or "0") + self.given.below().usd
+        return max(Decimal("0.000001"), Decimal(usd) - spent)
 
     # --- after a turn ------------------------------------------------------------------------------
 
@@ -272,10 +282,15 @@ class _CliDrive:
         self.log.emit("notice", {"text": text})
 
 
+def granted(grants: Grants, tool: str) -> bool:
+    """Whether a person allows a tool for this session, or always."""
+    return tool in grants.session or grants.always(tool)
+
+
 def native_tools_allowed(grants: Grants, *, answering: bool) -> bool | None:
     """Whether a person lets a CLI use its own tools; None where they must be asked. A yes once, or a no, holds while
     they answer (`answering`), until their next message."""
-    if NATIVE_TOOLS in grants.session or grants.always(NATIVE_TOOLS):
+    if granted(grants, NATIVE_TOOLS):
         return True
     if not answering:
         return None

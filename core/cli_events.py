@@ -121,6 +121,17 @@ class CliFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class CliPermission:
+    """The CLI asks whether a tool of its own may run; it waits for `CliRun.permit(key, …)`. What a person has not said
+    yet ends the turn as `needs_approval`."""
+
+    key: str
+    tool: str
+    args: Mapping[str, Any]
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CliNotice:
     """Something a person should know: a warning, a retry."""
 
@@ -144,7 +155,7 @@ class CliEnd:
     final: bool = False
 
 
-CliEvent = CliSession | CliDelta | CliText | CliCall | CliResult | CliFigures | CliNotice | CliEnd
+CliEvent = CliSession | CliDelta | CliText | CliCall | CliResult | CliFigures | CliPermission | CliNotice | CliEnd
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,6 +17,7 @@ from core.provider import Message, Opaque, Text, Thinking, ToolCall, ToolResult
 
 LONGEST_RETELLING: Final = 200_000
 """Characters of a conversation that a CLI which was not there is told; its head and tail where it is longer."""
+PERMISSION: Final = "permission:"
 _NOT_TOLD: Final = frozenset({"skipped", "cancelled", "unknown"})
 """Results that no running CLI was given."""
 
@@ -43,11 +47,14 @@ class Known:
 
 class CliMemory:
     """A reducer over a session's events. `unsaid` is what came since a CLI was last told something: the person's
-    words, nudges, results of calls it no longer waited for. `fork` is the session this one is a fork of."""
+    words, nudges, results of calls it no longer waited for. `fork` is the session this one is a fork of.
+    `permits` and `refusals` count what a person has said to permissions, by `permission_id`, and was not used yet."""
 
     def __init__(self) -> None:
         self.unsaid: list[str] = []
         self.fork: str | None = None
+        self.permits: Counter[str] = Counter()
+        self.refusals: Counter[str] = Counter()
         self._known: dict[str, Known] = {}
         self._stale: set[str] = set()
         self._open: dict[str, str] = {}
@@ -70,6 +77,11 @@ class CliMemory:
                 self._result(data)
             case "stop":
                 self._waited.update(self._open)
+            case "approval" if str(data.get("call", "")).startswith(PERMISSION):
+                self._decided(data)
+            case "permission":
+                self.permits[str(data.get("id"))] -= 1
+                self.refusals[str(data.get("id"))] -= 1
             case "provider_session" if data.get("native"):
                 self._session(data)
             case "rewind" | "compaction":
@@ -85,6 +97,13 @@ class CliMemory:
     def forget(self, provider: str) -> None:
         """The CLI does not know its session any more."""
         self._known.pop(provider, None)
+
+    def _decided(self, data: Mapping[str, Any]) -> None:
+        """A person's word on a permission: the CLI, which was ended meanwhile, is told."""
+        id, allowed = str(data.get("call")), data.get("scope") != "deny"
+        (self.permits if allowed else self.refusals)[id] = 1
+        word = "allowed" if allowed else "did not allow"
+        self.unsaid.append(f"The person {word} what you asked for ({data.get('tool')}). Go on from there.")
 
     def _session(self, data: Mapping[str, Any]) -> None:
         provider = str(data.get("provider"))
@@ -110,6 +129,12 @@ class CliMemory:
         if data.get("told") or (name is None and data.get("status") not in _NOT_TOLD):
             return
         self.unsaid.append(f"The result of your call of {name or known or 'a tool'}:\n{data.get('output', '')}")
+
+
+def permission_id(tool: str, args: Mapping[str, Any]) -> str:
+    """What names a permission over the ends of turns: the tool and exactly these arguments."""
+    text = json.dumps([tool, args], sort_keys=True, default=str)
+    return PERMISSION + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def prompt_for(memory: CliMemory, history: History, *, fresh: bool) -> str | None:

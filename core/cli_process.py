@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from core.cli_events import CliExit, Invocation
 from core.provider import ProviderError
@@ -28,9 +28,30 @@ class Deadlines:
     interrupt: float = 0.7
 
 
+class CliRun(Protocol):
+    """A running CLI, however it is spoken to. `lines()` gives what it prints; afterwards `exit()` tells how it ended.
+    `close()` leaves no process of its group behind, whatever happened."""
+
+    deadlines: Deadlines
+
+    def lines(self) -> AsyncIterator[str]:
+        """What it says, a line each, for the provider's parser. Ends when nothing more can come."""
+
+    def permit(self, key: str, allowed: bool) -> None:
+        """Answer a CliPermission."""
+
+    def interrupt(self) -> None:
+        """Ask it to end its turn, as ctrl+c would."""
+
+    async def exit(self, within: float) -> CliExit:
+        """How it ended. What has not ended `within` seconds is killed with its whole group."""
+
+    async def close(self) -> None:
+        """Kill what is left of it and of all it started, and reap it."""
+
+
 class CliProcess:
-    """A running CLI. `lines()` gives what it prints; afterwards `exit()` tells how it ended. `close()` leaves no
-    process of its group behind, whatever happened."""
+    """A CLI that prints lines: the CliRun of most."""
 
     def __init__(self, process: asyncio.subprocess.Process, deadlines: Deadlines) -> None:
         self._process = process
@@ -81,6 +102,9 @@ class CliProcess:
                 parts.append(rest)
         if parts:
             yield b"".join(parts).decode("utf-8", "replace")
+
+    def permit(self, key: str, allowed: bool) -> None:
+        """A CLI that only prints asks nothing."""
 
     def interrupt(self) -> None:
         """Ask it to end, as ctrl+c would: the CLI itself, as what it started is its own to end."""

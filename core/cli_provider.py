@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import ClassVar, Literal
 
 from core.cli_events import CliCharge, CliFigures, CliParser, CliTotal, CliTurn, Invocation
-from core.cli_process import CliProcess, Deadlines
+from core.cli_process import CliProcess, CliRun, Deadlines
 from core.provider import Provider, ProviderError, ProviderStatus, Usage
 
 LONGEST_ARGUMENT: int = 100_000
@@ -120,7 +120,7 @@ class CliProvider(Provider):
         """The child's environment: ambient, then `overlay` (the person's settings), then the provider's own."""
         return merge_environment(turn.ambient, overlay, invocation.env)
 
-    async def spawn(self, invocation: Invocation, env: Mapping[str, str]) -> CliProcess:
+    async def spawn(self, invocation: Invocation, env: Mapping[str, str]) -> CliRun:
         """Start it, in a process group of its own. Raises ProviderError `not_installed` or `capability`."""
         invocation.cwd.mkdir(parents=True, exist_ok=True)
         return await self._spawn(replace(invocation, argv=(self.path(env), *invocation.argv[1:])), env)
@@ -231,7 +231,7 @@ class CliProvider(Provider):
         """How the prompt is said. It may begin with a dash."""
         return ["--", prompt]
 
-    async def _spawn(self, invocation: Invocation, env: Mapping[str, str]) -> CliProcess:
+    async def _spawn(self, invocation: Invocation, env: Mapping[str, str]) -> CliRun:
         """Start it: only a provider that is spoken to over its pipes does this in its own way."""
         return await CliProcess.start(invocation, env, self.deadlines)
 

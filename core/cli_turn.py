@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from core.calls import Calls, Parked
+from core.calls import APPROVAL_OPTIONS, Calls, Parked
 from core.cli_events import (
     CliCall,
     CliCharge,
@@ -20,13 +21,15 @@ from core.cli_events import (
     CliFigures,
     CliNotice,
     CliParser,
+    CliPermission,
     CliResult,
     CliSession,
     CliText,
     CliTotal,
     CliTurn,
 )
-from core.cli_process import CliProcess
+from core.cli_memory import permission_id
+from core.cli_process import CliRun
 from core.cli_provider import CliProvider
 from core.cli_record import Recorder
 from core.cli_tools import STOP_NOW, ToolDoor, offered
@@ -35,6 +38,7 @@ from core.loop import StopRecord, budget_stop, doom_loop, nudge_text
 from core.policy import LimitHit
 from core.ports import Host
 from core.session import Pair, SessionLog
+from core.stops import Stop, Waiting
 from core.watching import Watching
 
 MOST_NOTICES: Final = 50
@@ -46,7 +50,8 @@ _STOPPED: Final = "Stopped while it ran: the turn ended. It may have had an effe
 @dataclass(frozen=True, slots=True)
 class TurnInput:
     """What one turn needs. `baseline` is what the CLI had counted before it; `limit` the first spent limit, if
-    any, with what this turn has spent so far; `seconds_left` of the session's."""
+    any, with what this turn has spent so far; `seconds_left` of the session's; `permit` what a person said to a tool of
+    the CLI's own and a permission's id, None where they must be asked."""
 
     host: Host
     provider: CliProvider
@@ -56,6 +61,7 @@ class TurnInput:
     baseline: CliTotal
     limit: Callable[[CliCharge | None], LimitHit | None]
     out_of_time: Callable[[], StopRecord]
+    permit: Callable[[str, str], bool | None] = lambda tool, id: None
     parent: Path | None = None
     overlay: Mapping[str, str | None] | None = None
     seconds_left: float | None = None
@@ -71,6 +77,7 @@ class Turn:
         self.parked: Parked | None = None
         self._turn = given.turn
         self._native: str | None = None
+        self._process: CliRun | None = None
         self._figures: list[CliFigures] = []
         self._end: CliEnd | None = None
         self._error: Exception | None = None
@@ -92,7 +99,7 @@ class Turn:
             invocation = given.provider.invoke(self._turn)
             self._turn = replace(self._turn, native=invocation.native)
             merged = given.provider.environment(self._turn, given.overlay or {}, invocation)
-            process = await given.provider.spawn(invocation, merged)
+            process = self._process = await given.provider.spawn(invocation, merged)
             try:
                 await self._watch(process)
             finally:
@@ -103,7 +110,7 @@ class Turn:
 
     # --- watching ----------------------------------------------------------------------------------
 
-    async def _watch(self, process: CliProcess) -> None:
+    async def _watch(self, process: CliRun) -> None:
         """Read it to its end, or end it; what it said and cost is stored either way."""
         parser = self.given.provider.parser(self._turn)
         reading = asyncio.create_task(self._read(process, parser))
@@ -122,13 +129,13 @@ class Turn:
     def _out_of_time(self) -> None:
         self._halt_with(self.given.out_of_time())
 
-    async def _read(self, process: CliProcess, parser: CliParser) -> None:
+    async def _read(self, process: CliRun, parser: CliParser) -> None:
         async for line in process.lines():
             self._heard = time.monotonic()
             for event in parser.feed(line):
                 self._take(event)
 
-    async def _until_over(self, reading: asyncio.Task[None], process: CliProcess) -> None:
+    async def _until_over(self, reading: asyncio.Task[None], process: CliRun) -> None:
         """Until the CLI closes its output, is halted, lingers after its result, or falls silent in the middle."""
         deadlines = process.deadlines
         stirred = asyncio.create_task(self._stirred.wait())
@@ -153,7 +160,7 @@ class Turn:
         hint = "Resume the session to try again."
         self._end = CliEnd("error", detail="timeout", message=message, hint=hint, final=True)
 
-    async def _wind_down(self, reading: asyncio.Task[None], process: CliProcess, parser: CliParser) -> None:
+    async def _wind_down(self, reading: asyncio.Task[None], process: CliRun, parser: CliParser) -> None:
         """End the process if it has not ended, hear its last words, and store what is left."""
         if self.parked is not None:
             with suppress(TimeoutError):
@@ -238,6 +245,8 @@ class Turn:
                     self._observed()
             case CliFigures():
                 self._figures.append(event)
+            case CliPermission():
+                self._permission(event)
             case CliNotice():
                 self._notice(event.text)
             case CliEnd() if self._end is None or not self._end.final:
@@ -261,6 +270,26 @@ class Turn:
         """A tool of its own has answered: the guard has seen it, and limits count it."""
         self.heed(answering=False)
         self._check_limit()
+
+    def _permission(self, asked: CliPermission) -> None:
+        """A tool of its own wants a yes: what was said is passed on, once; else the turn ends with the question."""
+        tool = f"{self.given.provider.name}:{asked.tool}"
+        id = permission_id(tool, asked.args)
+        word = self.given.permit(tool, id)
+        if word is not None and self._process is not None:
+            body = {"id": id, "tool": tool, "args": dict(asked.args), "allowed": word}
+            self.log.emit("permission", body)
+            self._process.permit(asked.key, word)
+            return
+        args = json.dumps(asked.args, ensure_ascii=False, indent=2, default=str)
+        name = self.given.provider.title or self.given.provider.name
+        text = (
+            f"{name} wants to use a tool of its own, outside the sandbox: {asked.message or asked.tool}\n{args[:2000]}"
+        )
+        detail = {"tool": tool, "args": dict(asked.args), "unsafe": True}
+        waiting = Waiting("approval", id, text, APPROVAL_OPTIONS, "deny", (), False, False, detail)
+        self._answered.set()  # nothing is under way whose end would be worth waiting for
+        self.wait_for(Parked(Stop.NEEDS_APPROVAL, waiting, tool))
 
     def _notice(self, text: str) -> None:
         self._notices += 1

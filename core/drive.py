@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import re
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from core.bridge import Assembled, assemble
 from core.builder.state import BuildState
 from core.calls import APPROVAL_OPTIONS, UNSAFE_TOOL, Calls, Grants, Parked, grants_from
-from core.cli_drive import CliInput, drive_cli, native_tools_allowed
+from core.cli_drive import CliInput, drive_cli, granted, native_tools_allowed
 from core.cli_memory import CliMemory
 from core.cli_provider import CliProvider
 from core.driver import Closes, Decision, Driver, Limits, Persona, Prepares, Tool
@@ -218,6 +219,7 @@ class Drive:
             on_reply=self._on_reply,
             watching=self.watching,
             allowed=native_tools_allowed(self.grants, answering=self.launch.answer is not None),
+            granted=partial(granted, self.grants),
             inbox=self.launch.mailbox.inbox,
             spent_s=self.standing.driven_s,
             started=self.began,

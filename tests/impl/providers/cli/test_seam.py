@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -17,6 +17,8 @@ from core import (
     CliEvent,
     CliExit,
     CliFigures,
+    CliPermission,
+    CliProcess,
     CliProvider,
     CliResult,
     CliSession,
@@ -24,12 +26,13 @@ from core import (
     CliTotal,
     CliTurn,
     Deadlines,
+    Invocation,
     LaunchInput,
     Stop,
     Usage,
     launch_agent,
 )
-from tests.harness.clis import CliStage, StandIn, add_tool
+from tests.harness.clis import CliStage, StandIn, add_tool, alive
 from tests.harness.eval_driver import eventually, tool
 from tests.harness.scripted import ScriptedProvider
 
@@ -54,6 +57,8 @@ class ToyParser:
             case {"call": name, "output": output, **more}:
                 id = f"n{more.get('id', 0)}"
                 return [CliCall(id, name, more.get("args", {})), CliResult(id, more.get("ok", True), output)]
+            case {"permission": key, "tool": name}:
+                return [CliPermission(key, name, data.get("args", {}))]
             case {"tokens": tokens, **more}:
                 usd = more.get("usd")
                 return [CliFigures(Usage(tokens, 0), None if usd is None else Decimal(str(usd)))]
@@ -66,6 +71,22 @@ class ToyParser:
     def finish(self, exit: CliExit) -> Sequence[CliEvent]:
         """An exit without a word is a failure."""
         return () if self._ended else [CliEnd("error", detail="incomplete", message="It went away.")]
+
+
+class AskingRun(CliProcess):
+    """A toy that reads answers to its permissions."""
+
+    @classmethod
+    async def begin(cls, invocation: Invocation, env: Mapping[str, str], deadlines: Deadlines) -> CliProcess:
+        """Start it with a file to answer in."""
+        made = await cls.start(invocation, env, deadlines)
+        made.file = invocation.cwd / "permits"  # type: ignore[attr-defined]
+        return made
+
+    def permit(self, key: str, allowed: bool) -> None:
+        """Write it down."""
+        with self.file.open("a") as file:  # type: ignore[attr-defined]
+            file.write(f"{key} {allowed}\n")
 
 
 class Toy(CliProvider):
@@ -81,6 +102,13 @@ class Toy(CliProvider):
 
     def _parser(self, turn: CliTurn) -> ToyParser:
         return ToyParser()
+
+
+class AskingToy(Toy):
+    """One that asks before it uses a tool of its own."""
+
+    async def _spawn(self, invocation: Invocation, env: Mapping[str, str]) -> CliProcess:
+        return await AskingRun.begin(invocation, env, self.deadlines)
 
 
 class UnsafeToy(Toy):
@@ -151,6 +179,39 @@ async def test_a_yes_once_lasts_until_the_next_message(toy: Make) -> None:
     await stage.run("Hi")
     assert (await stage.answer("once")).stop is Stop.COMPLETED
     assert (await stage.run("Again")).stop is Stop.NEEDS_APPROVAL
+
+
+ASKS = """
+def permitted(key):
+    out({"permission": key, "tool": "shell", "args": {"command": "make"}})
+    for _ in range(500):
+        if os.path.exists("permits"):
+            answers = dict(line.split() for line in open("permits"))
+            if key in answers: return answers[key]
+        time.sleep(0.01)
+out({"session": "t1"}); out({"text": permitted("k" + str(turn)) + " after " + prompt}); out({"end": "reply"})
+"""
+
+
+async def test_a_permission_it_asks_for_is_an_approval_and_its_answer_holds_once(toy: Make) -> None:
+    stage, stand_in = toy(ASKS, AskingToy)
+    outcome = await stage.run("Make it")
+    assert (outcome.stop, outcome.record.detail) == (Stop.NEEDS_APPROVAL, "toy:shell")
+    assert outcome.record.waiting is not None
+    assert outcome.record.waiting.detail["args"] == {"command": "make"}
+    assert not alive(stand_in.started[0]["pid"])
+    outcome = await stage.answer("once")
+    assert (outcome.stop, outcome.record.output) == (
+        Stop.COMPLETED,
+        "True after The person allowed what you asked for (toy:shell). Go on from there.",
+    )
+    assert (await stage.run("Again")).stop is Stop.NEEDS_APPROVAL
+    outcome = await stage.answer("deny")
+    assert (outcome.record.output or "").startswith("False after The person did not allow")
+    assert (await stage.run("Again")).stop is Stop.NEEDS_APPROVAL
+    await stage.answer("session")
+    outcome = await stage.run("And again")
+    assert outcome.record.output == "True after And again"
 
 
 async def test_steps_are_summed(toy: Make) -> None:
