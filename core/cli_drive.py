@@ -92,7 +92,7 @@ class _CliDrive:
             "machine, with your rights, outside the sandbox and its policy. Allow that?"
         )
         self.log.emit("notice", {"text": text})
-        detail = {"tool": NATIVE_TOOLS, "unsafe": True}
+        detail = {"tool": NATIVE_TOOLS, "native": True}
         waiting = Waiting("approval", NATIVE_TOOLS, text, APPROVAL_OPTIONS, "deny", (), False, False, detail)
         raise Stopped(StopRecord(Stop.NEEDS_APPROVAL, NATIVE_TOOLS, None, waiting))
 

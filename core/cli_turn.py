@@ -283,10 +283,9 @@ class Turn:
             return
         args = json.dumps(asked.args, ensure_ascii=False, indent=2, default=str)
         name = self.given.provider.title or self.given.provider.name
-        text = (
-            f"{name} wants to use a tool of its own, outside the sandbox: {asked.message or asked.tool}\n{args[:2000]}"
-        )
-        detail = {"tool": tool, "args": dict(asked.args), "unsafe": True}
+        what = f"{asked.message or asked.tool}\n{args[:2000]}"
+        text = f"Unsafe: {name} wants to use a tool of its own, outside the sandbox: {what}"
+        detail = {"tool": tool, "args": dict(asked.args), "native": True}
         waiting = Waiting("approval", id, text, APPROVAL_OPTIONS, "deny", (), False, False, detail)
         self._answered.set()  # nothing is under way whose end would be worth waiting for
         self.wait_for(Parked(Stop.NEEDS_APPROVAL, waiting, tool))

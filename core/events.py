@@ -31,6 +31,7 @@ KINDS: Final = frozenset(
         "effect",  # the same, and outcome: a redacted response, or denied and detail
         "compaction",  # summary, upto, before_tokens, after_tokens
         "repair",  # what, calls: a history mended at load
+        "permission",  # id, tool, args, allowed: what an agent CLI was told about a tool of its own
         "provider_session",  # provider, route, native, model, mode, directory, total, told: an agent CLI's own session
         "child",  # call, preset, agent, digest, channel, session, depth: stored before the child begins
         "cell",  # id, session, and the row: one arm of a comparison or experiment, recorded once

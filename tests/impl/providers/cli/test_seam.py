@@ -32,6 +32,7 @@ from core import (
     Usage,
     launch_agent,
 )
+from core.calls import grants_from
 from tests.harness.clis import CliStage, StandIn, add_tool, alive
 from tests.harness.eval_driver import eventually, tool
 from tests.harness.scripted import ScriptedProvider
@@ -162,6 +163,9 @@ async def test_tools_of_its_own_that_stay_on_need_a_yes_before_anything_starts(t
     assert stand_in.started == []
     outcome = await stage.answer("session")
     assert (outcome.stop, outcome.record.output) == (Stop.COMPLETED, "Hello 1")
+    assert not grants_from([e.data for e in stage.events("approval")], lambda tool: False).session - {
+        "provider:native-tools"
+    }
     outcome = await stage.run("Again")
     assert outcome.stop is Stop.COMPLETED
 
