@@ -69,9 +69,12 @@ class Sandbox(Protocol):
     async def probe(self) -> str | None:
         """None where it works here, else the reason in words. Bounded to 500 ms, cached."""
 
-    async def open(self, path: Path, *, network: bool = False) -> Workspace:
+    async def open(self, path: Path, *, network: bool = False, shown: Mapping[str, Path] | None = None) -> Workspace:
         """A workspace on the host directory `path`, made where absent: with no network, or with the filtered one
         (public addresses and what the settings allow) where `network` and it can be had. Raises SandboxUnavailable.
+
+        `shown` are directories and files of the host, by the absolute path at which they stand inside, read-only;
+        a kind that isolates nothing leaves them where they are.
         """
 
 

@@ -269,16 +269,21 @@ class BubblewrapSandbox:
             self._problem = explain(said, read_sysctls())
         return self._problem
 
-    async def open(self, path: Path, *, network: bool = False) -> Workspace:
+    async def open(self, path: Path, *, network: bool = False, shown: Mapping[str, Path] | None = None) -> Workspace:
         """A workspace on the host directory `path`, made where absent. Raises SandboxUnavailable."""
         problem = await self.probe()
         if problem is not None:
             raise SandboxUnavailable(f"The bubblewrap sandbox does not work here: {problem}")
-        launch = self._launch
+        start = self._launch
         if network:
-            launch = self._launch_without
+            start = self._launch_without
             if await self._can_network():
-                launch = self._launch_filtered
+                start = self._launch_filtered
+        places = {**self._shown(), **{inside: str(place) for inside, place in (shown or {}).items()}}
+
+        async def launch(path: Path, notice: Notice) -> Launched:
+            return await start(path, notice, places)
+
         return await open_workspace(self.name, path, self.unsafe, launch, self._options.lifetime)
 
     async def _can_network(self) -> bool:
@@ -293,14 +298,14 @@ class BubblewrapSandbox:
                 self._pasta = found
         return self._pasta is not None
 
-    async def _launch(self, path: Path, notice: Notice) -> Launched:
+    async def _launch(self, path: Path, notice: Notice, shown: Mapping[str, str]) -> Launched:
         layout = self._known()
         files = {name: _content(text) for name, text in FILES.items()}
         try:
             # The death of bwrap is that of PID 1 inside (--die-with-parent), and so of the whole namespace. The
             # kernel means the parent's thread: the loop that opens workspaces must outlive them in its thread.
             return spawn(
-                lambda channel: argv(layout, str(path), channel, files, shown=self._shown()),
+                lambda channel: argv(layout, str(path), channel, files, shown=shown),
                 self._environment(layout),
                 subprocess.Popen.kill,
                 passed=files.values(),
@@ -309,18 +314,18 @@ class BubblewrapSandbox:
             for fd in files.values():
                 os.close(fd)
 
-    async def _launch_without(self, path: Path, notice: Notice) -> Launched:
+    async def _launch_without(self, path: Path, notice: Notice, shown: Mapping[str, str]) -> Launched:
         """The same, for one who asked for a network."""
         notice(f"[No network in this sandbox: {self.note}]\n")
-        return await self._launch(path, notice)
+        return await self._launch(path, notice, shown)
 
-    async def _launch_filtered(self, path: Path, notice: Notice) -> Launched:
+    async def _launch_filtered(self, path: Path, notice: Notice, shown: Mapping[str, str]) -> Launched:
         layout, found = self._known(), self._pasta
         assert found is not None, "open() has tried it"
         reach, forward = pasta.reach(self._options.allow_cidrs)
         files = {**FILES, "/etc/resolv.conf": resolv_conf(reach.resolvers)}
         numbers = {name: pasta.FIRST_FILE + n for n, name in enumerate(files)}
-        inner = argv(layout, str(path), pasta.CHANNEL, numbers, share_net=True, shown=self._shown())
+        inner = argv(layout, str(path), pasta.CHANNEL, numbers, share_net=True, shown=shown)
         launched = spawn(
             lambda channel: pasta.command(found, reach, forward, inner, tuple(files.values())),
             self._environment(layout),

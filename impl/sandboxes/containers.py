@@ -13,7 +13,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,10 +164,12 @@ def make_work(
     options: Options = given.pop("options")
     gate: str | None = given.pop("gate")
     local: bool = given.pop("local")
+    shown: Mapping[str, Path] = given.pop("shown")
     mounts = [*given.pop("programs"), _bind(layout.inside, INSIDE), _bind(str(channel), CHANNEL)]
     mounts.append(_bind(str(work), HOME, writable=True))
     if options.ca_bundle is not None:
         mounts.append(_bind(str(options.ca_bundle), CA_INSIDE))
+    mounts += [_bind(str(place), inside) for inside, place in shown.items()]
     memory = min(MEMORY_BYTES, int(machine.memory * MEMORY_PART)) or MEMORY_BYTES
     config = _hardened(
         client,

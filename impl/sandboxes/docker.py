@@ -13,7 +13,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,20 +104,20 @@ class DockerSandbox:
             return "the image `local` shows this machine's own programs, which needs Linux."
         return None
 
-    async def open(self, path: Path, *, network: bool = False) -> Workspace:
+    async def open(self, path: Path, *, network: bool = False, shown: Mapping[str, Path] | None = None) -> Workspace:
         """A workspace on the host directory `path`, made where absent. Raises SandboxUnavailable."""
         problem = await self.probe()
         if problem is not None:
             raise SandboxUnavailable(f"The Docker sandbox does not work here: {problem}")
 
         async def launch(path: Path, notice: Notice) -> Launched:
-            return await self._launch(path, notice, network)
+            return await self._launch(path, notice, network, shown or {})
 
         return await open_workspace(self.name, path, self.unsafe, launch, self._options.lifetime)
 
     # --- starting ----------------------------------------------------------------------------------
 
-    async def _launch(self, path: Path, notice: Notice, network: bool) -> Launched:
+    async def _launch(self, path: Path, notice: Notice, network: bool, shown: Mapping[str, Path]) -> Launched:
         assert self._daemon is not None, "open() has probed"
         await self._prepare(self._daemon, notice)
         pair = Pair(self._daemon, Control(path.parent / f"{CONTROL}{secrets.token_hex(6)}"))
@@ -128,7 +128,7 @@ class DockerSandbox:
                 await self._close_gate(pair, path, reach)
             if network and self.note:
                 notice(f"[No network in this sandbox: {self.note}]\n")
-            return await self._start_work(pair, path, reach)
+            return await self._start_work(pair, path, reach, shown)
         except BaseException:
             pair.kill()
             raise
@@ -182,7 +182,7 @@ class DockerSandbox:
             self.note = f"the rules cannot be loaded ({said[0] if said else f'status {result.exit_code}'})."
             pair.open_gate()
 
-    async def _start_work(self, pair: Pair, path: Path, reach: Filter | None) -> Launched:
+    async def _start_work(self, pair: Pair, path: Path, reach: Filter | None, shown: Mapping[str, Path]) -> Launched:
         layout, machine = self._layout, self._machine
         assert layout is not None
         assert machine is not None
@@ -195,6 +195,7 @@ class DockerSandbox:
             "options": self._options,
             "gate": pair.names.get("gate") if pair.gate is not None else None,
             "local": local,
+            "shown": shown,
             **self._given(path),
         }
 

@@ -87,10 +87,11 @@ class ProcessSandbox:
         """None where there is a POSIX shell to run."""
         return None if os.name == "posix" and shutil.which("sh") else "there is no POSIX shell here."
 
-    async def open(self, path: Path, *, network: bool = False) -> Workspace:
+    async def open(self, path: Path, *, network: bool = False, shown: Mapping[str, Path] | None = None) -> Workspace:
         """A workspace on the host directory `path`, made where absent. Raises SandboxUnavailable.
 
-        The network is the host's whatever `network` says: nothing here can be held back.
+        The network is the host's whatever `network` says: nothing here can be held back. What is `shown` stays
+        where it is.
         """
         problem = await self.probe()
         if problem is not None:
