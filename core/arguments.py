@@ -63,7 +63,10 @@ def _flat(schema: Any) -> Callable[[Mapping[str, Any]], bool] | None:
             if name not in plain:
                 return False
             kind, low, high = plain[name]
-            if type(value) is not kind or not low <= (len(value) if kind is str else value) <= high:
+            if type(value) is not kind:
+                return False
+            size: Any = len(str(value)) if kind is str else value
+            if not low <= size <= high:
                 return False
         return True
 
