@@ -37,7 +37,11 @@ def run(argv: list[str]) -> int:
     finally:
         close_hosts()
         _flush()
-    return code if isinstance(code, int) else 0
+    code = code if isinstance(code, int) else 0
+    if (lost := output.unwritten()) is not None:
+        output.say(f"Not all of the output could be written: {lost.strerror or lost}.")
+        return code or 1
+    return code
 
 
 def _flush() -> None:

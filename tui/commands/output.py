@@ -77,6 +77,21 @@ def _write(stream: Any, value: str) -> None:
         stream.flush()
     except BrokenPipeError:
         unplug(stream)
+    except OSError as error:
+        # A full disk behind a redirection must not end a session halfway: it is said once, at the end.
+        unplug(stream)
+        if stream is sys.stdout:
+            _unwritten.append(error)
+
+
+_unwritten: list[OSError] = []
+
+
+def unwritten() -> OSError | None:
+    """Why stdout could not take all that was printed, once; None where it could."""
+    error = _unwritten[0] if _unwritten else None
+    _unwritten.clear()
+    return error
 
 
 def unplug(stream: Any) -> None:

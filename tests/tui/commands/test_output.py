@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -90,6 +91,25 @@ def test_a_reader_that_leaves_is_no_error(docs: str) -> None:
     )
     os.close(write)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_closed_stream_is_no_error(docs: str, closed: str) -> None:
+    command = f"exec {shlex.join(argv('run', docs, 'what does a harbour have?', '--json'))} {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, env=environment(), timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert expecting(0, "sessions").value[-1]["stop"] == "completed"
+
+
+def test_a_full_disk_behind_stdout_does_not_end_the_session_and_is_said(docs: str) -> None:
+    command = argv("run", docs, "what does a harbour have?", "--json")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), timeout=60, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("Not all of the output could be written")
+    assert expecting(0, "sessions").value[-1]["stop"] == "completed"
 
 
 @pytest.mark.slow
