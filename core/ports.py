@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from core.events import Event
 
@@ -374,6 +374,18 @@ class Secrets(Protocol):
 
     def unlock(self, passphrase: str) -> None:
         """Take the passphrase of the encrypted file, or the one to make it with."""
+
+
+C = TypeVar("C")
+R = TypeVar("R")
+
+
+class Engine(Protocol):
+    """Where the cells of an experiment or evaluation run."""
+
+    def run(self, cells: Iterable[C], work: Callable[[C], Awaitable[R]]) -> AsyncGenerator[tuple[C, R], None]:
+        """Do `work` for every cell, several at once; each comes with its result when it has one. Closing it cancels
+        what runs, and waits until that is settled; so does `work` that raises, which is raised here."""
 
 
 def no_environment(driver: Driver, suite: Mapping[str, Any]) -> Driver:

@@ -14,6 +14,8 @@ from core.session import Bus
 
 IN_A_LAB = frozenset({"case", "arm", "child"})
 """Kinds of session that may stand in the environment of a suite."""
+RECORDS = frozenset({"comparison", "experiment", "evaluation"})
+"""Kinds of session that no agent speaks in: they hold what their arms and cases came to."""
 MOST_DONE = 1_000
 """How many outcomes are kept for those who ask late."""
 
@@ -54,8 +56,11 @@ class Supervisor:
             if words:
                 running.mailbox.inbox.append(words)
             return
-        if running is None and self.host.store.session(session) is None:
+        info = self.host.store.session(session) if running is None else None
+        if running is None and info is None:
             raise NoSuchSession(session)
+        if info is not None and info.kind in RECORDS:
+            raise NoSuchSession(f"{session} that could go on: it is a record ({info.kind})")
         self._go(launch, after=running.task if running is not None else None)
 
     def answer(self, session: str, text: str) -> None:

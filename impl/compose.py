@@ -38,6 +38,7 @@ def build_host(home: Path | None = None, settings: Settings | None = None) -> Ho
         transport=_Transport(),
         checks=checks,
         offer=offer,
+        environment=environment,
     )
     host.secrets = cast("Secrets", _Lazily(lambda: kept_secrets(host)))
     return host
@@ -92,6 +93,13 @@ async def offer(host: Host, session: str) -> tuple[Sequence[str], Mapping[str, s
     from impl.control import offer as reachable
 
     return await reachable(host, session)
+
+
+def environment(driver: Driver, suite: Mapping[str, Any]) -> Driver:
+    """Put an agent into the environment of a suite."""
+    from impl.drivers.suite import in_suite
+
+    return in_suite(driver, suite)
 
 
 class _Sandboxes:

@@ -7,12 +7,14 @@ import json
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from core.effects.requests import DenialReason, Denied, EffectRequest, EffectResponse
+from core.effects.requests import Denied, EffectRequest, EffectResponse
 from core.events import Event
 
 Outcome = EffectResponse | Denied
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that only read, and so may be sent again where it is not known whether they were (RFC 9110, 9.2.1)."""
 
 
 def fingerprint(request: EffectRequest) -> str:
@@ -50,9 +52,17 @@ class Ledger:
         """What the call asked for as its effect `index`, None where it has not come so far."""
         return self._asked.get(index)
 
+    def reaches(self, index: int) -> bool:
+        """Whether effect `index` or a later one is on record."""
+        return any(asked >= index for asked in self._asked)
+
 
 class ReplayBook:
-    """The effects of another run, to answer from instead of the network: by tool and request, in order."""
+    """The effects of another run, to answer from instead of the network: by tool and request, in order.
+
+    The last answer to a request that only reads stays for further ones of its kind; what changes something was done
+    as often as it is on record, and no more.
+    """
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._answers: dict[tuple[str, str], deque[Mapping[str, Any]]] = defaultdict(deque)
@@ -63,15 +73,17 @@ class ReplayBook:
                 self._answers[key].append(outcome)
 
     def answer(self, tool: str, request: EffectRequest) -> Mapping[str, Any] | None:
-        """The next recorded outcome of this request by this tool; the last one stays for further ones."""
+        """The next recorded outcome of this request by this tool, None where there is none."""
         found = self._answers.get((tool, fingerprint(request)))
         if not found:
             return None
-        return found.popleft() if len(found) > 1 else found[0]
+        stays = len(found) == 1 and str(request.method).upper() in SAFE_METHODS
+        return found[0] if stays else found.popleft()
 
 
 def recorded_example(rows: Iterable[Mapping[str, Any]], tool: str) -> ReplayBook:
-    """A book of an example's effects: `{"request": {"method", "url", …}, "response": {"status", …}}`."""
+    """A book of an example's effects: `{"request": {"method", "url", …}, "response": {"status", …}}`. They are those
+    of `tool` where a row names no tool of its own."""
     events = []
     for number, row in enumerate(rows):
         asked, given = row.get("request") or {}, row.get("response") or {}
@@ -83,7 +95,7 @@ def recorded_example(rows: Iterable[Mapping[str, Any]], tool: str) -> ReplayBook
             "body": text,
             "encoding": "utf-8",
         }
-        data = {"tool": tool, "fingerprint": fingerprint(_request(asked)), "outcome": outcome}
+        data = {"tool": row.get("tool") or tool, "fingerprint": fingerprint(_request(asked)), "outcome": outcome}
         events.append(Event("", number + 1, "", "effect", data=data))
     return ReplayBook(events)
 
@@ -110,5 +122,5 @@ def _request(asked: Mapping[str, Any]) -> EffectRequest:
 def outcome_from(data: Mapping[str, Any]) -> Outcome:
     """Read a recorded outcome. Raises KeyError or ValueError for a damaged one."""
     if "denied" in data:
-        return Denied(DenialReason(data["denied"]), str(data.get("detail", "")))
+        return Denied.from_json(data)
     return EffectResponse.from_json(data)

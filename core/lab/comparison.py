@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from core.lab.runner import Job, Ran
+from core.lab.records import Record
+from core.lab.runner import Job, Ran, Runner
 
 
 async def side_by_side(jobs: Sequence[Job], run: Callable[[Job], Awaitable[Ran]]) -> list[Ran]:
@@ -26,3 +27,11 @@ async def _one(run: Callable[[Job], Awaitable[Ran]], job: Job) -> Ran:
 def evidence(task: str, baseline: Ran, candidate: Ran) -> dict[str, Any]:
     """The evidence pair: sessions, digests, stops, durations in seconds, usage, cost, final outputs."""
     return {"type": "comparison", "task": task, "baseline": baseline.to_json(), "candidate": candidate.to_json()}
+
+
+async def compare(task: str, jobs: Sequence[Job], runner: Runner, record: Record) -> dict[str, Any]:
+    """Run the two arms, baseline first in `jobs`, and record each; the evidence pair names its record."""
+    baseline, candidate = await side_by_side(jobs, runner.run)
+    for arm, ran in (("baseline", baseline), ("candidate", candidate)):
+        record.add("cell", {"cell": arm, **ran.to_json()})
+    return {**evidence(task, baseline, candidate), "comparison": record.session}

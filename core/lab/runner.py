@@ -78,6 +78,19 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class Setting:
+    """What all jobs of a comparison, evaluation or experiment have in common; None is the settings' own."""
+
+    provider: str | Provider | None = None
+    model: str | None = None
+    sandbox: str | None = None
+
+    def job(self, preset: Preset, task: str, **fields: Any) -> Job:
+        """A job in this setting; `fields` are further ones of Job."""
+        return Job(preset, task, provider=self.provider, model=self.model, sandbox=self.sandbox, **fields)
+
+
+@dataclass(frozen=True, slots=True)
 class Ran:
     """What a job came to. `duration_s` is wall time: a diagnostic, never a score. `usd` is None while unknown."""
 

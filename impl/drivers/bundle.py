@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import os
-import shlex
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +20,6 @@ from core import (
     Revision,
     SessionInfo,
     Skill,
-    SkillInfo,
     StoreError,
     Tool,
     ToolContext,
@@ -33,14 +29,12 @@ from core import (
     has_values,
     materialise,
     read_manifest,
-    run_command,
 )
 from core.lab.lineage import tree_of
+from impl.drivers.skills import SkillShelf
 
 if TYPE_CHECKING:
-    from impl.tools.generated import ToolShop
-
-SKILLS_IN_WORKSPACE = ".artificer/skills"
+    from impl.tools.shop import ToolShop
 
 
 class BundleDriver:
@@ -55,6 +49,7 @@ class BundleDriver:
         self._info = info
         self._shop: ToolShop | None = None
         self._manifest: Manifest | None = None
+        self._record: ReplayBook | None = None
         self._index: Any = None
 
     @property
@@ -76,7 +71,7 @@ class BundleDriver:
             name=manifest.name,
             description=manifest.description,
             text=(self._root / manifest.persona).read_text("utf-8"),
-            skills=tuple(self._skill_info(name) for name in manifest.skills),
+            skills=self._skills().infos(),
             has_corpus=bool(manifest.corpus),
             policy=policy,
             limits=Limits(
@@ -90,46 +85,16 @@ class BundleDriver:
             max_depth=manifest.delegates.max_depth,
         )
 
-    def _skill_info(self, name: str) -> SkillInfo:
-        front, _ = _front_matter((self._root / "skills" / name / "SKILL.md").read_text("utf-8"))
-        return SkillInfo(name, str(front.get("description", "")), tuple(self._scripts(name)))
-
-    def _scripts(self, name: str) -> list[str]:
-        base = self._root / "skills" / name
-        return sorted(
-            path.relative_to(base).as_posix()
-            for path in base.rglob("*")
-            if path.is_file() and (path.relative_to(base).parts[0] == "scripts" or os.access(path, os.X_OK))
-        )
+    def _skills(self) -> SkillShelf:
+        return SkillShelf(self._root / "skills", self.manifest.skills)
 
     async def skill(self, name: str) -> Skill:
         """A skill by name: its instructions and the files it brings."""
-        if name not in self.manifest.skills:
-            raise UnknownResource(f"There is no skill {name!r}. The skills are: {', '.join(self.manifest.skills)}.")
-        base = self._root / "skills" / name
-        _, text = _front_matter((base / "SKILL.md").read_text("utf-8"))
-        names = sorted(p.relative_to(base).as_posix() for p in base.rglob("*") if p.is_file() and p.name != "SKILL.md")
-        texts = [text.strip()]
-        for part in names:
-            if part.endswith((".md", ".txt")) and not part.upper().startswith("LICENSE"):
-                content = (base / part).read_text("utf-8", "replace")
-                texts.append(f"--- {part} ---\n{content.strip()}")
-        return Skill(self._skill_info(name), "\n\n".join(texts), tuple(names))
+        return self._skills().skill(name)
 
     async def run_skill(self, name: str, script: str, args: Sequence[str], context: ToolContext) -> ToolOutput:
         """Run one of a skill's scripts in the workspace, where the skill is copied first."""
-        if name not in self.manifest.skills:
-            raise UnknownResource(f"There is no skill {name!r}. The skills are: {', '.join(self.manifest.skills)}.")
-        scripts = self._scripts(name)
-        if script not in scripts:
-            raise UnknownResource(f"{name} has no script {script!r}. It has: {', '.join(scripts) or 'none'}.")
-        workspace = await context.workspace()
-        target = workspace.path / SKILLS_IN_WORKSPACE / name
-        if not target.exists():
-            await asyncio.to_thread(_copy, self._root / "skills" / name, target)
-        path = f"{SKILLS_IN_WORKSPACE}/{name}/{script}"
-        runner = {".py": "python3 ", ".sh": "sh ", ".js": "node "}.get(Path(script).suffix, "./")
-        return await run_command(context, f"{runner}{shlex.join([path, *args])}", 600.0)
+        return await self._skills().run(name, script, args, context)
 
     async def ext_mcp_url(self, name: str) -> str:
         """The address of a declared http MCP server."""
@@ -142,7 +107,8 @@ class BundleDriver:
         """The agent's generated tools."""
         if self._host is None or self._info is None or not self.manifest.tools:
             return ()
-        from impl.tools.generated import ToolShop, generated_tools
+        from impl.tools.generated import generated_tools
+        from impl.tools.shop import ToolShop
 
         sandbox, _ = await self._host.sandboxes.choose(self._info.sandbox)
         self._shop = ToolShop(
@@ -152,20 +118,25 @@ class BundleDriver:
             root=self._root,
             place=self._host.workspace_path(self._info.id).with_name("tools"),
             manifest=self.manifest,
-            open_sandbox=sandbox.open,
+            sandbox=sandbox,
             credential=self._credential,
             replay=self._replay(),
         )
         return generated_tools(self._shop)
 
+    def answer_effects_from(self, record: ReplayBook) -> None:
+        """Answer every effect from `record`, and send none, unless the session replays one of its own."""
+        self._record = record
+
     def _replay(self) -> ReplayBook | None:
-        """The effects of the run that this one replays, its children's with them; None where it replays none."""
+        """The effects of the run that this one replays, its children's with them, or those it was given; None where
+        they are to be performed."""
         if self._host is None or self._info is None:
-            return None
+            return self._record
         started = next(iter(self._host.store.events(self._info.id, kinds=("started",), limit=1)), None)
         session = started.data.get("replay") if started is not None else None
         if not session:
-            return None
+            return self._record
         store = self._host.store
         return ReplayBook(event for one in tree_of(store, session) for event in store.events(one, kinds=("effect",)))
 
@@ -240,23 +211,3 @@ def _lay_out(host: Host, revision: Revision, root: Path) -> None:
             f"{root.parent} cannot be written ({error.strerror}).",
             "Make room or make it writable, or set ARTIFICER_HOME to another directory.",
         ) from error
-
-
-def _copy(source: Path, target: Path) -> None:
-    shutil.copytree(source, target)
-
-
-def _front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """The YAML front matter of a Markdown file and the text after it; empty where it has none."""
-    if not text.startswith("---"):
-        return {}, text
-    head, found, rest = text[3:].partition("\n---")
-    if not found:
-        return {}, text
-    import yaml
-
-    try:
-        data = yaml.safe_load(head)
-    except yaml.YAMLError:
-        return {}, text
-    return (data if isinstance(data, dict) else {}), rest.partition("\n")[2]

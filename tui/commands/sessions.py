@@ -156,11 +156,11 @@ def _going_on(
 def _drive(host: Host, launch: LaunchInput, answers: list[str] | None, as_json: bool, stream: bool) -> int:
     from tui.commands.driving import drive
 
-    _check_names(host, launch)
+    check_names(host, launch)
     return drive(host, launch, answers=answers or (), json=as_json, stream=stream)
 
 
-def _check_names(host: Host, launch: LaunchInput) -> None:
+def check_names(host: Host, launch: LaunchInput) -> None:
     """Whether what thinks and where it works are there, before a session is made or changed for it."""
     from impl.sandboxes import SANDBOXES
 

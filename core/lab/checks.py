@@ -1,0 +1,279 @@
+"""The checks of a case: pure decisions on what one run said, did, left behind and took."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final, Literal, get_args
+
+from core.lab.matching import contains_all, differences, numbers_in, regex_found, schema_problem
+
+CheckKind = Literal[
+    "equals",  # the output, surrounding white space aside, is this text
+    "contains",  # the output has each of these texts; {text, ignore_case}
+    "absent",  # the output has none of these texts; {text, ignore_case}
+    "regex",  # this pattern is found in the output, within two seconds
+    "json_schema",  # the output is JSON of this schema (2020-12)
+    "json",  # the output is this JSON; {value, ignore: [paths], tolerance}
+    "number",  # {value, tolerance, relative, pick: last | first | any | only}
+    "calls",  # {used, in_order, forbidden, exactly: [names], args: {name: {…}}, at_most}
+    "file",  # of the workspace: {path, exists, equals, contains, absent, regex}
+    "command",  # in the workspace: {run, exit, contains, timeout}
+    "stop",  # the stop is this one, or one of these
+    "limits",  # {usd, tokens, steps, seconds}: spent no more than that
+]
+KINDS: Final = get_args(CheckKind)
+_KEYS: Final[Mapping[str, frozenset[str]]] = {
+    "contains": frozenset({"text", "ignore_case"}),
+    "absent": frozenset({"text", "ignore_case"}),
+    "json": frozenset({"value", "ignore", "tolerance"}),
+    "number": frozenset({"value", "tolerance", "relative", "pick"}),
+    "calls": frozenset({"used", "in_order", "forbidden", "exactly", "args", "at_most"}),
+    "file": frozenset({"path", "exists", "equals", "contains", "absent", "regex"}),
+    "command": frozenset({"run", "exit", "contains", "timeout"}),
+    "limits": frozenset({"usd", "tokens", "steps", "seconds"}),
+}
+_NEEDED: Final = {"number": "value", "file": "path", "command": "run", "json": "value"}
+
+
+class BadCheck(ValueError):
+    """A check of a suite cannot be read; the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check: its kind and what it wants."""
+
+    kind: CheckKind
+    want: Any
+
+    @property
+    def label(self) -> str:
+        """The check in a line, for people."""
+        text = json.dumps(self.want, ensure_ascii=False)
+        return f"{self.kind}: {text if len(text) <= 120 else text[:119] + '…'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """One tool call of a run."""
+
+    tool: str
+    args: Mapping[str, Any]
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """How a command in the workspace ended: `exit` is None where it was killed at its deadline."""
+
+    exit: int | None
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a run came to. `file(path)` gives a workspace file's bytes or None; `exits` what commands came to, by
+    their text; `usd` is None while unknown; `seconds` is wall time."""
+
+    output: str
+    stop: str
+    calls: Sequence[Called] = ()
+    tokens: int = 0
+    steps: int = 0
+    usd: str | None = None
+    seconds: float = 0.0
+    file: Callable[[str], bytes | None] = lambda path: None
+    exits: Mapping[str, Exited] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a check passed; `why` says what was found where it did not."""
+
+    check: Check
+    passed: bool
+    why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The row of the evaluation's record."""
+        return {"check": self.check.label, "kind": self.check.kind, "passed": self.passed, "why": self.why}
+
+
+def parse_check(raw: Any) -> Check:
+    """A check as a suite writes it: one key, the kind, and what it wants. Raises BadCheck."""
+    if not isinstance(raw, Mapping) or len(raw) != 1:
+        raise BadCheck(f"A check is one key of {', '.join(KINDS)} and what it wants.")
+    ((kind, want),) = raw.items()
+    if kind not in KINDS:
+        raise BadCheck(f"There is no check {kind!r}. There are: {', '.join(KINDS)}.")
+    keys = _KEYS.get(kind)
+    if keys is not None and isinstance(want, Mapping) and (unknown := set(want) - keys):
+        raise BadCheck(f"{kind} takes no {', '.join(sorted(map(str, unknown)))}; it takes {', '.join(sorted(keys))}.")
+    if kind == "number" and isinstance(want, int | float):
+        want = {"value": want}
+    if kind == "json" and not (isinstance(want, Mapping) and "value" in want):
+        want = {"value": want}
+    if kind in ("contains", "absent") and not isinstance(want, Mapping):
+        want = {"text": want}
+    if kind == "command" and isinstance(want, str):
+        want = {"run": want}
+    if (needed := _NEEDED.get(kind)) is not None and (not isinstance(want, Mapping) or needed not in want):
+        raise BadCheck(f"{kind} wants {needed}.")
+    if kind == "regex":
+        _compiled(want)
+    return Check(kind, want)
+
+
+def _compiled(pattern: Any) -> None:
+    try:
+        re.compile(pattern)
+    except (re.error, TypeError) as error:
+        raise BadCheck(f"regex {pattern!r}: {error}") from error
+
+
+def judge(check: Check, seen: Seen) -> Verdict:
+    """The verdict on one check. Pure but for `seen.file`; a regular expression is given two seconds."""
+    why = _problem(check, seen)
+    return Verdict(check, why is None, why or "")
+
+
+def _problem(check: Check, seen: Seen) -> str | None:
+    want = check.want
+    match check.kind:
+        case "equals":
+            return None if seen.output.strip() == str(want).strip() else _found(seen.output)
+        case "contains" | "absent":
+            return _text(check.kind, want, seen.output)
+        case "regex":
+            return regex_found(want, seen.output)
+        case "json_schema":
+            return _on_json(seen.output, lambda value: schema_problem(want, value))
+        case "json":
+            return _on_json(seen.output, lambda value: _json(want, value))
+        case "number":
+            return _number(want, seen.output)
+        case "calls":
+            return _calls(want, seen.calls)
+        case "file":
+            return _file(want, seen.file(str(want["path"])))
+        case "command":
+            return _command(want, seen.exits.get(str(want["run"])))
+        case "stop":
+            wanted = [want] if isinstance(want, str) else list(want)
+            return None if seen.stop in wanted else f"it stopped as {seen.stop}"
+        case "limits":
+            return _limits(want, seen)
+
+
+def _found(text: str) -> str:
+    line = " ".join(text.split())
+    return f"it said: {line if len(line) <= 300 else line[:299] + '…'}"
+
+
+def _text(kind: str, want: Mapping[str, Any], text: str) -> str | None:
+    wanted = [want["text"]] if isinstance(want.get("text"), str) else list(want.get("text", ()))
+    missing, present = contains_all(text, [str(w) for w in wanted], ignore_case=bool(want.get("ignore_case")))
+    if kind == "contains":
+        return f"it lacks {', '.join(map(repr, missing))}; {_found(text)}" if missing else None
+    return f"it has {', '.join(map(repr, present))}" if present else None
+
+
+def _on_json(text: str, problem: Callable[[Any], str | None]) -> str | None:
+    for candidate in (text, *re.findall(r"```(?:json)?\n(.*?)```", text, re.DOTALL)[-1:]):
+        try:
+            value = json.loads(candidate)
+        except ValueError:
+            continue
+        return problem(value)
+    return f"it is no JSON; {_found(text)}"
+
+
+def _json(want: Mapping[str, Any], value: Any) -> str | None:
+    tolerance = float(want.get("tolerance", 0))
+    found = differences(want["value"], value, tolerance=tolerance, ignore=frozenset(want.get("ignore", ())))
+    more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+    return "; ".join(found[:5]) + more if found else None
+
+
+def _number(want: Mapping[str, Any], text: str) -> str | None:
+    found = numbers_in(text)
+    pick = want.get("pick", "last")
+    if pick == "only" and len(found) != 1:
+        return f"it has {len(found)} numbers, not one"
+    picked = {"last": found[-1:], "first": found[:1]}.get(str(pick), found)
+    value, tolerance = float(want["value"]), float(want.get("tolerance", 0))
+    allowed = tolerance * abs(value) if want.get("relative") else tolerance
+    if any(abs(number - value) <= allowed + 1e-12 for number in picked):
+        return None
+    return f"it has {', '.join(f'{n:g}' for n in picked[:5])}" if picked else f"it has no number; {_found(text)}"
+
+
+def _calls(want: Mapping[str, Any], calls: Sequence[Called]) -> str | None:
+    names = [call.tool for call in calls]
+    made = f"it called {', '.join(names) or 'nothing'}"
+    if missing := [name for name in _names(want, "used") if name not in names]:
+        return f"{', '.join(missing)} was not called; {made}"
+    if forbidden := sorted({name for name in _names(want, "forbidden") if name in names}):
+        return f"{', '.join(forbidden)} was called"
+    rest = iter(names)
+    if not all(name in rest for name in _names(want, "in_order")):
+        return f"not in that order; {made}"
+    if "exactly" in want and names != _names(want, "exactly"):
+        return made
+    if "at_most" in want and len(names) > int(want["at_most"]):
+        return f"{len(names)} calls"
+    for name, args in dict(want.get("args", {})).items():
+        given = [call.args for call in calls if call.tool == name]
+        if not any(all(key in one and one[key] == value for key, value in args.items()) for one in given):
+            return f"{name} was not called with {json.dumps(args)}, but with {json.dumps(given)[:300]}"
+    return None
+
+
+def _names(want: Mapping[str, Any], key: str) -> list[str]:
+    given = want.get(key, ())
+    return [given] if isinstance(given, str) else [str(name) for name in given]
+
+
+def _file(want: Mapping[str, Any], data: bytes | None) -> str | None:
+    path = want["path"]
+    if want.get("exists") is False:
+        return None if data is None else f"{path} is there"
+    if data is None:
+        return f"{path} is not there"
+    text = data.decode("utf-8", "replace")
+    if "equals" in want and text.strip() != str(want["equals"]).strip():
+        return f"{path}: {_found(text)}"
+    for kind in ("contains", "absent"):
+        if kind in want and (why := _text(kind, {"text": want[kind]}, text)) is not None:
+            return f"{path}: {why}"
+    if "regex" in want and (why := regex_found(str(want["regex"]), text)) is not None:
+        return f"{path}: {why}"
+    return None
+
+
+def _command(want: Mapping[str, Any], ran: Exited | None) -> str | None:
+    if ran is None:
+        return "it was not run: no sandbox was at hand"
+    wanted = int(want.get("exit", 0))
+    if ran.exit != wanted:
+        how = "was stopped at its deadline" if ran.exit is None else f"exited with {ran.exit}"
+        return f"it {how}: {ran.output[-300:].strip()}"
+    if "contains" in want:
+        return _text("contains", {"text": want["contains"]}, ran.output)
+    return None
+
+
+def _limits(want: Mapping[str, Any], seen: Seen) -> str | None:
+    for name, spent in (("tokens", seen.tokens), ("steps", seen.steps), ("seconds", seen.seconds)):
+        if name in want and spent > float(want[name]):
+            return f"{spent:g} {name}, more than {want[name]}"
+    if "usd" in want:
+        if seen.usd is None:
+            return "what it cost is not known"
+        if Decimal(seen.usd) > Decimal(str(want["usd"])):
+            return f"{seen.usd} usd, more than {want['usd']}"
+    return None

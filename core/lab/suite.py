@@ -1,0 +1,240 @@
+"""A suite: a directory with `suite.yaml`, the cases of an evaluation and the environment they are run in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError
+
+from core.bundle.fields import InsidePath, Model, Money, ToolName, problems_of
+from core.bundle.problems import Problem, ProblemCode
+from core.bundle.strict_yaml import Document, load
+from core.bundle.tree import digest_tree
+from core.driver import Limits
+from core.lab.checks import BadCheck, Check, parse_check
+from core.lab.handover import Start
+
+SUITE = "suite.yaml"
+
+
+class BadSuite(Exception):
+    """A suite or experiment cannot be used; `problems` says why."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("; ".join(f"{p.path}: {p.message}" for p in problems[:5]))
+        self.problems = tuple(problems)
+
+
+class LimitFields(Model):
+    """What a session may spend; None is no limit."""
+
+    steps: Annotated[StrictInt, Field(gt=0)] | None = None
+    tokens: Annotated[StrictInt, Field(gt=0)] | None = None
+    usd: Money | None = None
+    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+    def limits(self) -> Limits:
+        """As the loop takes them."""
+        return Limits(self.steps, self.tokens, self.usd, self.seconds)
+
+
+class AnswerFields(Model):
+    """A canned answer of a tool: for calls whose arguments have all of `when`."""
+
+    when: dict[str, Any] = Field(default_factory=dict)
+    output: Any = ""
+    ok: StrictBool = True
+
+
+class ToolFields(Model):
+    """A tool whose answers are canned. `description` and `input_schema` are for one the agent does not have itself."""
+
+    description: StrictStr = ""
+    input_schema: dict[str, Any] = Field(default_factory=lambda: {"type": "object"})
+    answers: tuple[AnswerFields, ...] = ()
+
+
+class CaseFields(Model):
+    """A case as `suite.yaml` writes it."""
+
+    id: Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    task: Annotated[StrictStr, Field(min_length=1)]
+    start: InsidePath | None = None
+    files: dict[InsidePath, StrictStr] = Field(default_factory=dict)
+    answers: tuple[StrictStr, ...] = ()
+    limits: LimitFields = LimitFields()
+    tags: tuple[StrictStr, ...] = ()
+    checks: tuple[dict[str, Any], ...] = ()
+
+
+class SuiteFields(Model):
+    """`suite.yaml`. `cases` may also stand in the YAML files named by `case_files`, each a list of cases; `effects`
+    are rows `{tool, request, response}`."""
+
+    schema_: Literal["artificer/suite/v1"] = Field(alias="schema")
+    name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+    description: StrictStr = ""
+    agent: StrictStr | None = None
+    persona: StrictStr | None = None
+    tools: dict[ToolName, ToolFields] = Field(default_factory=dict)
+    mcp: dict[StrictStr, StrictStr] = Field(default_factory=dict)
+    effects: tuple[dict[str, Any], ...] = ()
+    credentials: dict[StrictStr, StrictBool] = Field(default_factory=dict)
+    network: StrictBool = False
+    limits: LimitFields = LimitFields()
+    cases: tuple[CaseFields, ...] = ()
+    case_files: tuple[InsidePath, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Canned:
+    """One canned answer of a tool."""
+
+    when: Mapping[str, Any]
+    output: Any
+    ok: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CannedTool:
+    """A tool that answers from the suite."""
+
+    description: str
+    input_schema: Mapping[str, Any]
+    answers: tuple[Canned, ...]
+
+    def answer(self, args: Mapping[str, Any]) -> Canned | None:
+        """The first answer whose `when` these arguments have, None where none does."""
+        fits = (a for a in self.answers if all(k in args and args[k] == v for k, v in a.when.items()))
+        return next(fits, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case: a task, what its workspace begins with, answers to what the agent asks, and the checks. It passes
+    where every check does; one without a check of the stop must complete."""
+
+    id: str
+    task: str
+    checks: tuple[Check, ...]
+    start: Start = field(default_factory=Start)
+    answers: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A suite as read. `corpus` and `skills` are directories, None where the agent's own stand; `persona` is the
+    system text of a suite that is run without an agent."""
+
+    root: Path
+    digest: str
+    name: str
+    cases: tuple[Case, ...] = ()
+    description: str = ""
+    agent: str | None = None
+    persona: str | None = None
+    corpus: Path | None = None
+    skills: Path | None = None
+    tools: Mapping[str, CannedTool] = field(default_factory=dict)
+    mcp: Mapping[str, str] = field(default_factory=dict)
+    effects: tuple[Mapping[str, Any], ...] = ()
+    credentials: Mapping[str, bool] = field(default_factory=dict)
+    network: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+    def to_json(self) -> dict[str, str]:
+        """What a session records of the suite it stands in."""
+        return {"path": str(self.root), "digest": self.digest, "name": self.name}
+
+
+def load_suite(path: str | Path) -> Suite:
+    """Read the suite in a directory. Raises BadSuite, NotADirectoryError, UnsafeTree."""
+    root = Path(path).resolve()
+    digest = digest_tree(root)
+    fields = read_fields(SuiteFields, root, SUITE)
+    written = [(SUITE, case) for case in fields.cases]
+    for name in fields.case_files:
+        written += [(name, case) for case in read_fields(_Cases, root, name, key="cases").cases]
+    return Suite(
+        root=root,
+        digest=digest,
+        name=fields.name,
+        cases=tuple(_cases(written, root, fields)),
+        description=fields.description,
+        agent=fields.agent,
+        persona=fields.persona,
+        corpus=_directory(root, "corpus"),
+        skills=_directory(root, "skills"),
+        tools={name: _tool(tool) for name, tool in fields.tools.items()},
+        mcp=fields.mcp,
+        effects=fields.effects,
+        credentials=fields.credentials,
+        network=fields.network,
+        limits=fields.limits.limits(),
+    )
+
+
+class _Cases(Model):
+    cases: tuple[CaseFields, ...]
+
+
+def read_fields(kind: type[Any], root: Path, name: str, *, key: str | None = None) -> Any:
+    """The model in a YAML file of `root`; with `key`, of what is a list there under that key. Raises BadSuite."""
+    try:
+        data = (root / name).read_bytes()
+    except OSError as error:
+        code = ProblemCode.MANIFEST_MISSING
+        raise BadSuite([Problem(code, name, f"cannot be read: {error.strerror}")]) from error
+    document: Document = load(data, name)
+    value = {key: document.value} if key is not None and isinstance(document.value, list) else document.value
+    if document.problems:
+        raise BadSuite(document.problems)
+    if not isinstance(value, dict):
+        raise BadSuite([Problem(ProblemCode.BAD_VALUE, name, "the document must be a mapping of keys to values")])
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        raise BadSuite(problems_of(error, document, name)) from error
+
+
+def _directory(root: Path, name: str) -> Path | None:
+    return root / name if (root / name).is_dir() else None
+
+
+def _tool(tool: ToolFields) -> CannedTool:
+    answers = tuple(Canned(answer.when, answer.output, answer.ok) for answer in tool.answers)
+    return CannedTool(tool.description, tool.input_schema, answers)
+
+
+def _cases(written: Iterable[tuple[str, CaseFields]], root: Path, suite: SuiteFields) -> list[Case]:
+    problems: list[Problem] = []
+    cases: list[Case] = []
+    for path, given in written:
+        if any(case.id == given.id for case in cases):
+            problems.append(Problem(ProblemCode.DUPLICATE_NAME, path, f"case {given.id!r} stands twice"))
+        checks: list[Check] = []
+        for raw in given.checks:
+            try:
+                checks.append(parse_check(raw))
+            except BadCheck as error:
+                problems.append(Problem(ProblemCode.BAD_VALUE, path, f"case {given.id}: {error}"))
+        if not any(check.kind == "stop" for check in checks):
+            checks.insert(0, Check("stop", "completed"))
+        start = Start(root / given.start if given.start else None, None, given.files)
+        cases.append(Case(given.id, given.task, tuple(checks), start, given.answers, _limits(suite, given), given.tags))
+    if not cases and suite.persona is None:
+        problems.append(Problem(ProblemCode.MISSING_KEY, SUITE, "it has no cases", "Add cases."))
+    if problems:
+        raise BadSuite(problems)
+    return cases
+
+
+def _limits(suite: SuiteFields, case: CaseFields) -> Limits:
+    from core.policy import tighter
+
+    return tighter(suite.limits.limits(), case.limits.limits())
