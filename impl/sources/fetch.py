@@ -106,6 +106,7 @@ async def _copy(
     except asyncio.CancelledError:
         stop.set()
         await asyncio.wait({copying})
+        copying.exception()  # taken, or asyncio would print it as lost
         raise
 
 

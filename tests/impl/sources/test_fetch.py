@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import stat
 from collections.abc import Callable
@@ -271,3 +272,21 @@ async def test_cancelling_a_clone_ends_git(tmp_path: Path) -> None:
             await task
         await asyncio.wait_for(silent.closed.wait(), 10)
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_cancelling_a_copy_leaves_nothing_and_says_nothing(write: Write, tmp_path: Path) -> None:
+    lost: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: lost.append(context))
+    root = write({f"{number}.md": "x" for number in range(2_000)})
+
+    async def cancelled() -> bool:
+        begun = asyncio.Event()
+        task = asyncio.create_task(fetch_source(str(root), tmp_path / "dest", progress=lambda _: begun.set()))
+        await begun.wait()
+        task.cancel()
+        await asyncio.wait({task})
+        return task.cancelled()
+
+    assert await cancelled()
+    gc.collect()
+    assert (lost, (tmp_path / "dest").exists()) == ([], False)
