@@ -129,6 +129,15 @@ class CliProvider(Provider):
         """A new reader of one invocation's lines."""
         return self._parser(turn)
 
+    async def ready(self) -> None:
+        """Raises ProviderError where `preflight` says that it cannot answer, with the command that mends it. What may
+        be an odd version is left to say so itself."""
+        status = await self.preflight()
+        if status.state not in ("ready", "wrong version"):
+            detail = "not_installed" if status.state == "not installed" else "auth"
+            hint = f"Mend it: {status.fix}" if status.fix else ""
+            raise ProviderError(detail, status.message or f"{self.name}: {status.state}.", hint=hint)
+
     async def preflight(self) -> ProviderStatus:
         """Whether it is installed and has what its route needs. No network request."""
         if shutil.which(self.executable) is None:
@@ -227,6 +236,10 @@ class CliProvider(Provider):
         """Whether the installed CLI could answer on this route, without the network."""
         return ProviderStatus("ready")
 
+    def _worded(self, prompt: str) -> str:
+        """The prompt so that the CLI takes all of it as words: nothing in it may be a command or a file to it."""
+        return prompt
+
     def _prompt_arguments(self, prompt: str) -> list[str]:
         """How the prompt is said. It may begin with a dash."""
         return ["--", prompt]
@@ -280,7 +293,7 @@ class CliProvider(Provider):
         return turn
 
     def _prompt(self, prompt: str) -> tuple[list[str], bytes | None]:
-        data = prompt.encode("utf-8", "replace")
+        data = self._worded(prompt).encode("utf-8", "replace")
         if len(data) <= LONGEST_ARGUMENT:
             return self._prompt_arguments(data.decode()), None
         if self.stdin_arguments is None:

@@ -93,6 +93,8 @@ class Turn:
     async def run(self) -> CliEnd | None:
         """Run it to its end, which is returned; None where we ended it. Raises ProviderError, StoreError."""
         given = self.given
+        if self._turn.mode == "fresh":
+            await given.provider.ready()
         given.provider.seed(self._turn, given.parent)
         async with offered(given.host, self.log.id, self._door) as (argv, env):
             self._turn = replace(self._turn, mcp=argv, mcp_env=env)

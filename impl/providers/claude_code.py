@@ -74,11 +74,18 @@ class ClaudeCodeProvider(CliProvider):
             argv += ["--system-prompt-snapshot", "off"]
         return argv, self._environment(turn)
 
+    def _worded(self, prompt: str) -> str:
+        """A slash at the very beginning would be a command, whatever the flags say. (Mentions of files are switched
+        off by the environment: they would be read from this machine.)"""
+        return f" {prompt}" if prompt.startswith("/") else prompt
+
     def _environment(self, turn: CliTurn) -> dict[str, str | None]:
         env: dict[str, str | None] = {
             "CLAUDE_CODE_MAX_RETRIES": "2",
+            "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
+            "ENABLE_TOOL_SEARCH": "false",  # however many tools there are, all are offered
             "MCP_TIMEOUT": "30000",
             "MCP_TOOL_TIMEOUT": "86400000",  # our tools have deadlines of their own
         }

@@ -32,8 +32,9 @@ _OFF: Final = (
     *("shell_tool", "unified_exec", "view_image", "image_generation", "goals", "apps", "plugins", "hooks"),
     *("browser_use", "computer_use", "in_app_browser", "tool_suggest", "skill_search", "sleep_tool"),
     *("memories", "worktrees", "shell_snapshot", "js_repl", "multi_agent_v2", "remote_control"),
+    *("tool_search", "tool_search_always_defer_mcp_tools", "code_mode", "code_mode_only"),
 )
-"""Its own tools, and what brings more of them."""
+"""Its own tools, what brings more of them, and what would hide ours."""
 _RULES: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "sandbox_mode": "read-only",

@@ -135,6 +135,29 @@ async def test_the_model_reads_our_system_text_and_finds_none_of_the_clis_own_to
     assert names - ours <= harmless
 
 
+async def test_all_of_many_tools_are_offered(cli: Cli, start: Any) -> None:
+    words = "It takes a long time to say what this one does. " * 30
+    schema = {"type": "object", "properties": {f"field_{n}": {"type": "string"} for n in range(20)}}
+    many = [tool(f"tool_{n}", lambda args: "ok", schema, words) for n in range(80)]
+    stage, model = start(using("tool_79"), "Done.", tools=many)
+    outcome = await go(stage, cli, "Hi")
+    assert outcome.record.output == "Done."
+    assert list(stage.results().values()) == ["ok"]
+    text = str(model.requests[0]["tools"])
+    assert all(f"tool_{n}'" in text for n in range(80))
+
+
+async def test_words_are_words_no_commands_and_no_files_of_this_machine(cli: Cli, start: Any, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("the content of a file")
+    stage, model = start("Hello.")
+    words = f"/help with @{secret} and\n@{secret} !ls #note"
+    outcome = await go(stage, cli, words)
+    assert outcome.record.output == "Hello."
+    assert "the content of a file" not in str(model.requests)
+    assert f"@{secret} !ls #note" in str(model.requests)
+
+
 async def test_resuming_goes_on_in_the_same_conversation_and_costs_only_the_new_turn(cli: Cli, start: Any) -> None:
     stage, model = start("One.", "Two.")
     await go(stage, cli, "First")

@@ -46,6 +46,13 @@ async def test_a_fresh_turn_with_a_tool_of_ours(claude: Make) -> None:
     assert system.read_text("utf-8") == "You are a test agent."
 
 
+async def test_words_that_look_like_a_command_are_words(claude: Make) -> None:
+    stage, stand_in = claude('init(); text("Hi."); result()')
+    await stage.run("/compact @/etc/passwd")
+    assert words_of(stand_in)[-1] == " /compact @/etc/passwd"
+    assert stand_in.started[0]["env"]["CLAUDE_CODE_DISABLE_ATTACHMENTS"] == "1"
+
+
 async def test_a_resume_and_a_fork_cost_only_their_own_turn(claude: Make) -> None:
     stage, stand_in = claude('init(); text("Hi."); result(usd=0.01, total=0.01 * turn)')
     await stage.run("One")
