@@ -81,12 +81,12 @@ async def fetch_source(
 
 
 def _is_bare(path: Path) -> bool:
-    """Whether a folder is a repository without files of its own (`git init --bare`)."""
-    return (path / "HEAD").is_file() and (path / "objects").is_dir() and (path / "refs").is_dir()
+    """Whether a folder is a repository without files of its own (`git init --bare`); no where it may not be entered."""
+    return os.path.isfile(path / "HEAD") and os.path.isdir(path / "objects") and os.path.isdir(path / "refs")
 
 
 def _commit_of(path: Path) -> str | None:
-    return head_commit(path) if (path / ".git").exists() else None
+    return head_commit(path) if os.path.exists(path / ".git") else None
 
 
 async def _copy(
@@ -127,8 +127,10 @@ def copy_tree(
     try:
         chosen, notes = _choose(source, caps, skip)
         dest.mkdir(parents=True, exist_ok=True)
-        size = _copy_files(chosen, dest, notes, caps, stop, report)
-        return len(chosen), size, notes
+        count, size = _copy_files(chosen, dest, notes, caps, stop, report)
+        if count == 0:
+            raise SourceError("not_readable", f"{source} cannot be read: Permission denied.", "Check its permissions.")
+        return count, size, notes
     except (SourceError, OSError, _Stopped):
         _clear(dest, made)
         raise
@@ -230,8 +232,9 @@ def _copy_files(
     caps: Caps,
     stop: threading.Event | None,
     report: Callable[[str], None] | None,
-) -> int:
-    total = 0
+) -> tuple[int, int]:
+    """Copy the chosen files, those that cannot be read left out with a note. Returns (files, bytes)."""
+    copied = total = 0
     for count, (path, file) in enumerate(chosen, 1):
         if stop is not None and stop.is_set():
             raise _Stopped
@@ -241,6 +244,7 @@ def _copy_files(
         if data is None or len(data) > caps.file_bytes:
             notes.append(f"{file.path}: could not be read, left out")
             continue
+        copied += 1
         total += len(data)
         target = dest / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -248,4 +252,4 @@ def _copy_files(
         target.chmod(0o755 if file.x else 0o644)
     for directory, _, _ in os.walk(dest):
         os.chmod(directory, 0o755)
-    return total
+    return copied, total

@@ -290,3 +290,13 @@ async def test_cancelling_a_copy_leaves_nothing_and_says_nothing(write: Write, t
     assert await cancelled()
     gc.collect()
     assert (lost, (tmp_path / "dest").exists()) == ([], False)
+
+
+async def test_what_may_not_be_opened_is_not_readable(write: Write, tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root reads every file")
+    root = write({"a.md": "x", "sealed/b.md": "x"})
+    (root / "a.md").chmod(0)
+    (root / "sealed").chmod(0)
+    for ref in (root, root / "a.md", root / "sealed"):
+        assert await code_of(ref, tmp_path / "dest") == "not_readable"
