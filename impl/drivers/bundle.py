@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from core import (
     Persona,
     ReplayBook,
     Revision,
+    Sandbox,
     SessionInfo,
     Skill,
     StoreError,
@@ -34,6 +35,7 @@ from core.lab.lineage import tree_of
 from impl.drivers.skills import SkillShelf
 
 if TYPE_CHECKING:
+    from impl.mcp.servers import McpServers
     from impl.tools.shop import ToolShop
 
 
@@ -48,6 +50,8 @@ class BundleDriver:
         self._host = host
         self._info = info
         self._shop: ToolShop | None = None
+        self._servers: McpServers | None = None
+        self._emit: Callable[[str, Mapping[str, Any]], None] = lambda kind, data: None
         self._manifest: Manifest | None = None
         self._record: ReplayBook | None = None
         self._index: Any = None
@@ -103,20 +107,49 @@ class BundleDriver:
                 return str(server.url)
         raise UnknownResource(f"There is no MCP server {name!r}.")
 
+    async def prepare(self, emit: Callable[[str, Mapping[str, Any]], None], workspace: Path) -> None:
+        """Take what `plugins` needs to say and record what it asks of MCP servers."""
+        self._emit = emit
+
     async def plugins(self) -> Sequence[Tool]:
-        """The agent's generated tools."""
-        if self._host is None or self._info is None or not self.manifest.tools:
+        """The agent's generated tools, and those of its MCP servers."""
+        if self._host is None or self._info is None:
             return ()
+        generated = await self._generated_tools(self._host, self._info) if self.manifest.tools else []
+        offered = await self._mcp_tools(self._host, self._info) if self.manifest.mcp else []
+        return [*generated, *offered]
+
+    async def _mcp_tools(self, host: Host, info: SessionInfo) -> Sequence[Tool]:
+        from impl.mcp.servers import McpServers
+
+        async def sandbox() -> Sandbox:
+            return (await host.sandboxes.choose(info.sandbox))[0]
+
+        self._servers = McpServers(
+            host=host,
+            session=info.id,
+            agent=info.agent or self.manifest.name,
+            root=self._root,
+            place=host.workspace_path(info.id).with_name("mcp"),
+            manifest=self.manifest,
+            choose=sandbox,
+            credential=self._credential,
+            emit=self._emit,
+            replay=self._replay(),
+        )
+        return await self._servers.tools()
+
+    async def _generated_tools(self, host: Host, info: SessionInfo) -> Sequence[Tool]:
         from impl.tools.generated import generated_tools
         from impl.tools.shop import ToolShop
 
-        sandbox, _ = await self._host.sandboxes.choose(self._info.sandbox)
+        sandbox, _ = await host.sandboxes.choose(info.sandbox)
         self._shop = ToolShop(
-            host=self._host,
-            session=self._info.id,
-            agent=self._info.agent or self.manifest.name,
+            host=host,
+            session=info.id,
+            agent=info.agent or self.manifest.name,
             root=self._root,
-            place=self._host.workspace_path(self._info.id).with_name("tools"),
+            place=host.workspace_path(info.id).with_name("tools"),
             manifest=self.manifest,
             sandbox=sandbox,
             credential=self._credential,
@@ -149,9 +182,11 @@ class BundleDriver:
         return self._host.secrets.take(agent, name, found.binding_id(agent)) if found else None
 
     async def close(self) -> None:
-        """End the sandbox of the generated tools."""
+        """End the sandbox of the generated tools, and the MCP servers."""
         if self._shop is not None:
             await self._shop.close()
+        if self._servers is not None:
+            await self._servers.close()
 
     def _corpus(self) -> Any:
         if self._index is None:

@@ -1,0 +1,165 @@
+"""MCP from a sandbox: a server runs without network or secrets, and is spoken to over one socket of its directory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import shutil
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from core import CommandResult, SandboxUnavailable, Workspace
+from impl.mcp.problems import UNAVAILABLE, McpProblem, plain
+
+MAX_LINE: Final = 8 * 1024 * 1024
+MAX_GARBAGE: Final = 100
+"""Lines that are not JSON-RPC after which a server is given up; a few are what careless ones print."""
+LONGEST_S: Final = 7 * 24 * 3600.0
+LINK: Final = ".link"
+RUNNER: Final = "inside.py"
+
+Connected = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server to run: `place` is a directory of its own, where a copy of the bundle `root` is its `/work`."""
+
+    command: str
+    args: Sequence[str]
+    root: Path
+    place: Path
+    open_sandbox: Callable[[Path], Awaitable[Workspace]]
+
+
+@contextlib.asynccontextmanager
+async def stdio_streams(server: Server) -> AsyncIterator[tuple[Any, Any]]:
+    """Run the server while inside; gives what it says and takes what it is told. Raises McpProblem."""
+    await asyncio.to_thread(_lay_out, server)
+    try:
+        workspace = await server.open_sandbox(server.place)
+    except SandboxUnavailable as error:
+        raise McpProblem(UNAVAILABLE, str(error)) from None
+    try:
+        async with _listening(server.place / LINK) as called:
+            running = asyncio.ensure_future(_run(workspace, server))
+            try:
+                connected = await _answered(called, running)
+                async with _pumping(*connected) as streams:
+                    yield streams
+            finally:
+                running.cancel()
+                await asyncio.wait({running}, timeout=2.0)
+    finally:
+        await workspace.close()
+
+
+def _lay_out(server: Server) -> None:
+    """The bundle as it is, afresh: what a server changed of it in an earlier run is gone."""
+    if server.place.exists():
+        shutil.rmtree(server.place)
+    shutil.copytree(server.root, server.place)
+    (server.place / LINK).mkdir()
+    shutil.copyfile(Path(__file__).with_name(RUNNER), server.place / LINK / RUNNER)
+
+
+async def _run(workspace: Workspace, server: Server) -> CommandResult:
+    inside = server.place if workspace.unsafe else Path("/work")
+    link = inside / LINK
+    words = ["python3", "-I", "-B", str(link / RUNNER), str(link), server.command, *server.args]
+    return await workspace.run(f"exec {shlex.join(words)}", timeout=LONGEST_S, cap=20_000)
+
+
+async def _answered(called: asyncio.Future[Connected], running: asyncio.Future[CommandResult]) -> Connected:
+    ends: set[asyncio.Future[Any]] = {called, running}
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    if called.done():
+        return called.result()
+    if (fault := running.exception()) is not None:
+        raise McpProblem(UNAVAILABLE, plain(str(fault), 300)) from None
+    said = running.result()
+    last = said.output.strip().splitlines()[-1:] or ["it printed nothing"]
+    raise McpProblem(UNAVAILABLE, f"it does not start ({plain(last[0], 200)})")
+
+
+@contextlib.asynccontextmanager
+async def _pumping(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> AsyncIterator[tuple[Any, Any]]:
+    """The streams of the SDK over a connection. Where the server hangs up, the SDK sees its stream end."""
+    heard, listen = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    say, said = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def hear() -> None:
+        garbage = 0
+        async with heard:
+            while (line := await _line(reader)) is not None and garbage <= MAX_GARBAGE:
+                try:
+                    await heard.send(SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False)))
+                except ValueError:
+                    garbage += 1
+
+    async def tell() -> None:
+        async with said:
+            async for item in said:
+                text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                writer.write(text.encode() + b"\n")
+                await writer.drain()
+
+    tasks = [asyncio.ensure_future(hear()), asyncio.ensure_future(tell())]
+    try:
+        async with listen, say:
+            yield listen, say
+    finally:
+        for task in tasks:
+            task.cancel()
+        # A server that hung up breaks the pipe: its stream has ended, which is what the SDK goes by.
+        await asyncio.gather(*tasks, return_exceptions=True)
+        writer.close()
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes | None:
+    """The next line, None at the end, which one that is too long is too."""
+    try:
+        line = await reader.readline()
+    except (ValueError, OSError):
+        return None
+    return line if line else None
+
+
+@contextlib.asynccontextmanager
+async def _listening(directory: Path) -> AsyncIterator[asyncio.Future[Connected]]:
+    """A Unix socket `s` in `directory`, however long its path is; gives its first caller, and hangs up on others."""
+    called: asyncio.Future[Connected] = asyncio.get_running_loop().create_future()
+
+    def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if called.done():
+            writer.close()
+        else:
+            called.set_result((reader, writer))
+
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # A socket's path holds about a hundred bytes; this one is short wherever the home lies.
+        link.bind(f"/proc/self/fd/{handle}/s")
+        os.chmod("s", 0o666, dir_fd=handle)
+        server = await asyncio.start_unix_server(take, sock=link, limit=MAX_LINE)
+    except OSError as error:
+        link.close()
+        raise McpProblem(UNAVAILABLE, f"no socket in {directory}: {error.strerror}") from error
+    finally:
+        os.close(handle)
+    try:
+        yield called
+    finally:
+        server.close()
+        if called.done() and not called.cancelled():
+            called.result()[1].close()
