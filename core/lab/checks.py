@@ -110,9 +110,6 @@ def parse_check(raw: Any) -> Check:
     ((kind, want),) = raw.items()
     if kind not in KINDS:
         raise BadCheck(f"There is no check {kind!r}. There are: {', '.join(KINDS)}.")
-    keys = _KEYS.get(kind)
-    if keys is not None and isinstance(want, Mapping) and (unknown := set(want) - keys):
-        raise BadCheck(f"{kind} takes no {', '.join(sorted(map(str, unknown)))}; it takes {', '.join(sorted(keys))}.")
     if kind == "number" and isinstance(want, int | float):
         want = {"value": want}
     if kind == "json" and not (isinstance(want, Mapping) and "value" in want):
@@ -121,6 +118,9 @@ def parse_check(raw: Any) -> Check:
         want = {"text": want}
     if kind == "command" and isinstance(want, str):
         want = {"run": want}
+    keys = _KEYS.get(kind)
+    if keys is not None and isinstance(want, Mapping) and (unknown := set(want) - keys):
+        raise BadCheck(f"{kind} takes no {', '.join(sorted(map(str, unknown)))}; it takes {', '.join(sorted(keys))}.")
     if (needed := _NEEDED.get(kind)) is not None and (not isinstance(want, Mapping) or needed not in want):
         raise BadCheck(f"{kind} wants {needed}.")
     if kind == "regex":

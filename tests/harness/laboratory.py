@@ -8,6 +8,7 @@ outcome = await lab.run("lead", "Go.")
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -26,6 +27,8 @@ from core import (
     Outcome,
     StreamItem,
     Supervisor,
+    ToolCall,
+    ToolResult,
     ValidationRun,
     publish,
     run_launch,
@@ -33,7 +36,7 @@ from core import (
 )
 from impl.drivers.bundle import bundle_driver
 from tests.harness.eval_driver import OneSandbox, make_host
-from tests.harness.scripted import Scripted, ScriptedProvider
+from tests.harness.scripted import Scripted, ScriptedProvider, call
 
 Script = Sequence[Scripted]
 
@@ -115,6 +118,13 @@ class Lab:
             self.publish(name, saved.revision.digest)
         return saved.revision.digest
 
+    def bundle(self, root: Path) -> str:
+        """Store a bundle that lies in a directory, published; its digest."""
+        saved = save_revision(self.store, root, by="person", message="for a test", now=self.host.now)
+        assert saved.revision is not None, saved.problems
+        self.publish(saved.revision.agent, saved.revision.digest)
+        return saved.revision.digest
+
     def publish(self, name: str, digest: str, channel: str = "live") -> None:
         """Let a channel name it, as if the gate had passed it."""
         run = ValidationRun(f"v{next(self._numbers)}", name, digest, self.host.now(), True, CHECKS_VERSION, {})
@@ -147,3 +157,39 @@ class Lab:
     def children(self, session: str) -> list[dict[str, Any]]:
         """What it recorded of the children it started."""
         return [dict(event.data) for event in self.events(session, "child")]
+
+
+class ObedientProvider(ModelProvider):
+    """A model that looks a harbour's number up with the tool its question names, and answers in the unit its persona
+    says: good as its instructions and its tools, no better."""
+
+    name: ClassVar[str] = "obedient"
+    title: ClassVar[str] = "does what its persona says, for tests"
+
+    def default_model(self) -> str | None:
+        """The name its turns carry."""
+        return "obedient-1"
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+        """Look it up; then say the number and the unit."""
+        task = request.messages[0].text
+        topic = next(word for word in ("fee", "depth", "tide") if word in task)
+        results = [block for message in request.messages for block in message.blocks if isinstance(block, ToolResult)]
+        turn: Any = _said(request.system, topic, task, results[-1].output) if results else [_looked_up(topic, task)]
+        async for item in ScriptedProvider([turn], model="obedient-1").stream(request):
+            yield item
+
+
+def _looked_up(topic: str, task: str) -> ToolCall:
+    if topic == "fee":
+        return call("fee", length=int(re.findall(r"\d+", task)[0]))
+    (harbour,) = re.findall(r"norrby|sundvik|ekholm", task, re.IGNORECASE)
+    if topic == "tide":
+        return call("tide", harbour=harbour)
+    return call("search_corpus", query=f"depth at {harbour}", limit=1)
+
+
+def _said(system: str, topic: str, task: str, output: str) -> str:
+    unit = re.findall(rf"^- {topic}: (\w+)$", system, re.MULTILINE)
+    number = re.findall(r"is ([0-9.]+) metres", output) if topic == "depth" else [output.strip()]
+    return f"{number[0]} {unit[0]}" if number and unit else output

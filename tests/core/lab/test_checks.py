@@ -1,0 +1,173 @@
+"""Each check passes what it should and says what it found where it does not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from core.lab.checks import BadCheck, Called, Exited, Seen, judge, parse_check
+from core.lab.matching import REGEX_S, differences, numbers_in
+
+CALLS = (Called("search", {"query": "tide", "limit": 3}, True), Called("read", {}, True), Called("search", {}, False))
+
+
+def seen(output: str = "", **facts: Any) -> Seen:
+    return Seen(output, facts.pop("stop", "completed"), **facts)
+
+
+@pytest.mark.parametrize(
+    ("check", "output", "passes"),
+    [
+        ({"equals": "4 metres"}, " 4 metres\n", True),
+        ({"equals": "4 metres"}, "4 metres.", False),
+        ({"contains": "metres"}, "4 metres", True),
+        ({"contains": ["4", "feet"]}, "4 metres", False),
+        ({"contains": {"text": "METRES", "ignore_case": True}}, "4 metres", True),
+        ({"absent": "feet"}, "4 metres", True),
+        ({"absent": ["feet", "metres"]}, "4 metres", False),
+        ({"regex": r"^\d+ metres$"}, "It is:\n4 metres", True),
+        ({"regex": r"^\d+ feet$"}, "4 metres", False),
+        ({"json_schema": {"type": "object", "required": ["a"]}}, '{"a": 1}', True),
+        ({"json_schema": {"type": "object", "required": ["a"]}}, 'Here:\n```json\n{"a": 1}\n```', True),
+        ({"json_schema": {"type": "object", "required": ["a"]}}, "{}", False),
+        ({"json_schema": {"type": "object"}}, "no JSON", False),
+        ({"json": {"a": [1, {"b": None}]}}, '{"a": [1, {"b": null}]}', True),
+        ({"json": {"a": 1}}, '{"a": 1, "b": 2}', False),
+        ({"json": {"value": {"a": 1.0}, "tolerance": 0.1, "ignore": ["$.at"]}}, '{"a": 1.05, "at": "now"}', True),
+        ({"json": {"value": [{"id": 1, "n": 2}], "ignore": ["$[*].id"]}}, '[{"id": 9, "n": 2}]', True),
+        ({"json": {"a": True}}, '{"a": 1}', False),
+        ({"number": 1234.5}, "It costs 1,234.50 euro", True),
+        ({"number": {"value": 100, "tolerance": 0.02, "relative": True}}, "about 101", True),
+        ({"number": {"value": 100, "tolerance": 0.5}}, "about 101", False),
+        ({"number": {"value": 3, "pick": "first"}}, "3 of 7", True),
+        ({"number": {"value": 3}}, "3 of 7", False),
+        ({"number": {"value": 3, "pick": "any"}}, "2, 3 or 4", True),
+        ({"number": {"value": 3, "pick": "only"}}, "3 of 7", False),
+        ({"number": -4}, "it is −4 degrees", True),
+        ({"number": 4}, "four", False),
+    ],
+)
+def test_checks_of_the_output(check: dict[str, Any], output: str, passes: bool) -> None:
+    verdict = judge(parse_check(check), seen(output))
+    assert verdict.passed is passes
+    assert bool(verdict.why) is not passes
+
+
+@pytest.mark.parametrize(
+    ("want", "passes"),
+    [
+        ({"used": "search"}, True),
+        ({"used": ["search", "write"]}, False),
+        ({"forbidden": ["write"]}, True),
+        ({"forbidden": ["read"]}, False),
+        ({"in_order": ["search", "read"]}, True),
+        ({"in_order": ["read", "read"]}, False),
+        ({"exactly": ["search", "read", "search"]}, True),
+        ({"exactly": ["search", "read"]}, False),
+        ({"at_most": 3}, True),
+        ({"at_most": 2}, False),
+        ({"args": {"search": {"query": "tide"}}}, True),
+        ({"args": {"search": {"query": "ebb"}}}, False),
+    ],
+)
+def test_checks_of_the_trajectory(want: dict[str, Any], passes: bool) -> None:
+    assert judge(parse_check({"calls": want}), seen(calls=CALLS)).passed is passes
+
+
+@pytest.mark.parametrize(
+    ("want", "passes"),
+    [
+        ({"path": "a.txt"}, True),
+        ({"path": "b.txt"}, False),
+        ({"path": "b.txt", "exists": False}, True),
+        ({"path": "a.txt", "exists": False}, False),
+        ({"path": "a.txt", "equals": "one two"}, True),
+        ({"path": "a.txt", "contains": ["one"], "absent": "three"}, True),
+        ({"path": "a.txt", "absent": "two"}, False),
+        ({"path": "a.txt", "regex": "^one"}, True),
+    ],
+)
+def test_checks_of_files(want: dict[str, Any], passes: bool) -> None:
+    facts = seen(file=lambda path: b"one two\n" if path == "a.txt" else None)
+    assert judge(parse_check({"file": want}), facts).passed is passes
+
+
+@pytest.mark.parametrize(
+    ("want", "passes"),
+    [
+        ("true", True),
+        ("false", False),
+        ({"run": "false", "exit": 1}, True),
+        ({"run": "true", "contains": "ok"}, True),
+        ({"run": "true", "contains": "no"}, False),
+        ("sleep", False),
+        ("never run", False),
+    ],
+)
+def test_checks_of_commands(want: Any, passes: bool) -> None:
+    exits = {"true": Exited(0, "ok\n"), "false": Exited(1, ""), "sleep": Exited(None, "")}
+    assert judge(parse_check({"command": want}), seen(exits=exits)).passed is passes
+
+
+def test_a_stop_is_one_of_those_wanted() -> None:
+    facts = seen(stop="refused")
+    assert judge(parse_check({"stop": ["refused", "awaiting_user"]}), facts).passed
+    assert judge(parse_check({"stop": "completed"}), facts).why == "it stopped as refused"
+
+
+@pytest.mark.parametrize(
+    ("want", "why"),
+    [
+        ({"usd": "0.10", "tokens": 100, "steps": 2, "seconds": 3}, ""),
+        ({"usd": 0.04}, "0.05 usd, more than 0.04"),
+        ({"tokens": 99}, "100 tokens, more than 99"),
+        ({"steps": 1}, "2 steps, more than 1"),
+        ({"seconds": 2}, "2.5 seconds, more than 2"),
+    ],
+)
+def test_limits_pass_or_fail(want: dict[str, Any], why: str) -> None:
+    facts = seen(usd="0.05", tokens=100, steps=2, seconds=2.5)
+    assert judge(parse_check({"limits": want}), facts).why == why
+
+
+def test_an_unknown_cost_is_not_within_a_limit() -> None:
+    assert judge(parse_check({"limits": {"usd": "9"}}), seen(usd=None)).why == "what it cost is not known"
+
+
+def test_a_pattern_that_takes_for_ever_fails_in_time() -> None:
+    verdict = judge(parse_check({"regex": "^(a+)+$"}), seen("a" * 40 + "b"))
+    assert verdict.why == f"the pattern took more than {REGEX_S:g} s"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"equals": "a", "contains": "b"},
+        "contains",
+        {"eq": "a"},
+        {"number": {"tolerance": 1}},
+        {"file": {"exists": True}},
+        {"calls": {"unused": []}},
+        {"regex": "("},
+    ],
+)
+def test_what_is_no_check_is_refused(raw: Any) -> None:
+    with pytest.raises(BadCheck):
+        parse_check(raw)
+
+
+def test_differences_name_their_places() -> None:
+    want, have = {"a": [1, 2], "b": {"c": "x"}}, {"a": [1, 3, 4], "b": {"d": 1}}
+    assert differences(want, have) == [
+        "$.a has 3 items, not 2",
+        "$.a[1] is 3, not 2",
+        "$.b.c is missing",
+        "$.b.d is not wanted",
+    ]
+    assert differences(want, json.loads(json.dumps(want))) == []
+
+
+def test_numbers_are_read_as_people_write_them() -> None:
+    assert numbers_in("1,234.5 and -2, v3 not, 1e3, 5%") == [1234.5, -2.0, 1000.0, 5.0]
