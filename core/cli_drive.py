@@ -304,6 +304,6 @@ def data_directory(host: Host, session: str, provider: CliProvider) -> Path:
 
 def _memory(host: Host, session: str) -> CliMemory:
     memory = CliMemory()
-    for event in host.store.events(session):
+    for event in host.store.events(session, kinds=CliMemory.KINDS):
         memory.apply(event)
     return memory

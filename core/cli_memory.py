@@ -50,6 +50,12 @@ class CliMemory:
     words, nudges, results of calls it no longer waited for. `fork` is the session this one is a fork of.
     `permits` and `refusals` count what a person has said to permissions, by `permission_id`, and was not used yet."""
 
+    KINDS: Final = (
+        *("started", "message", "nudge", "tool_result", "stop", "approval", "permission", "provider_session"),
+        *("rewind", "compaction"),
+    )
+    """The kinds of events that matter to it."""
+
     def __init__(self) -> None:
         self.unsaid: list[str] = []
         self.fork: str | None = None

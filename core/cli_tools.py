@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from core.calls import Calls, Parked
 from core.cli_record import Recorder
 from core.ports import Host, StoreError
-from core.provider import ToolCall, ToolResult, ToolSpec
+from core.provider import ProviderError, ToolCall, ToolResult, ToolSpec
 
 STOP_NOW: Final = (
     "The person has to decide first. Stop here and end your turn without calling anything else: their answer comes "
@@ -129,10 +129,13 @@ async def offered(
     host: Host, session: str, door: ToolDoor
 ) -> AsyncIterator[tuple[Sequence[str] | None, Mapping[str, str]]]:
     """Let other processes reach a session's tools; gives the command that brings them to an MCP client, and its
-    environment. No command where there are no tools, or this host offers none."""
-    if not door.specs() or host.offer is None:
+    environment; no command where there are no tools. Raises ProviderError where this host cannot offer any."""
+    if not door.specs():
         yield None, {}
         return
+    if host.offer is None:
+        hint = "Start it by a command or the app, or use a provider that is a model."
+        raise ProviderError("capability", "This host cannot offer tools to an agent CLI.", hint=hint)
     host.doors[session] = door
     try:
         yield await host.offer(host, session)

@@ -205,7 +205,7 @@ class Drive:
     def _cli_input(self, agent: Assembled, provider: CliProvider) -> CliInput:
         info, persona, calls = self.log.info, agent.persona, self._calls(agent)
         memory = CliMemory()
-        self.log.follow_with(memory.apply)
+        self.log.follow_with(memory.apply, CliMemory.KINDS)
         return CliInput(
             host=self.host,
             provider=provider,

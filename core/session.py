@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -107,9 +107,9 @@ class SessionLog:
         if draft is not None and not draft[1].strip():
             self.store.clear_draft(self.id)
 
-    def follow_with(self, reduce: Callable[[Event], None]) -> None:
-        """One more reducer, from the session's first event on."""
-        for event in self.store.events(self.id):
+    def follow_with(self, reduce: Callable[[Event], None], kinds: Iterable[str] | None = None) -> None:
+        """One more reducer, from the session's first event on; of what is stored it is shown only these kinds."""
+        for event in self.store.events(self.id, kinds=kinds):
             reduce(event)
         self._reducers = (*self._reducers, reduce)
 

@@ -69,6 +69,9 @@ class ClaudeParser:
         if exit.code < 0 or exit.code in (130, 143):
             message = f"Claude Code was ended from outside (exit code {exit.code})."
             return [CliEnd("error", detail="incomplete", message=message, hint="Resume the session to try again.")]
+        if "unknown option" in words:
+            hint = "Update Claude Code: npm install -g @anthropic-ai/claude-code"
+            return [CliEnd("error", detail="capability", message=f"This Claude Code is too old: {words}", hint=hint)]
         if "already in use" in words:
             return [CliEnd("error", detail="bad_request", message=words, hint="Resume the session to try again.")]
         message = f"Claude Code ended without a result (exit code {exit.code}). {words}".strip()

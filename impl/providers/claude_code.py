@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +17,10 @@ _SCRUB: Final = (r"ANTHROPIC_.*", r"CLAUDECODE", r"CLAUDE_CODE_.*", r"CLAUDE_EFF
 """Whatever could send a child elsewhere or tie it to a session it was started from."""
 _LOGIN: Final = (r"CLAUDE_CODE_OAUTH_TOKEN",)
 _KEYS: Final = (r"ANTHROPIC_API_KEY", r"ANTHROPIC_AUTH_TOKEN", r"ANTHROPIC_BASE_URL", r"ANTHROPIC_CUSTOM_HEADERS")
+
+
+OLDEST: Final = (2, 1, 277)
+"""The first version whose costs can be told apart over resume and fork."""
 
 
 def _cloud(name: str, *keep: str) -> Route:
@@ -102,7 +108,13 @@ class ClaudeCodeProvider(CliProvider):
             fix = "export ANTHROPIC_API_KEY=…"
             return ProviderStatus("ready") if keyed else ProviderStatus("no key", "ANTHROPIC_API_KEY is not set.", fix)
         clean = {k: v for k, v in env.items() if self.routes["native"].environment([k]).get(k, v) is not None}
-        code, out = await ask_cli([self.path(env), "auth", "status"], clean)
+        asked = (ask_cli([self.path(env), *words], clean) for words in (["auth", "status"], ["--version"]))
+        (code, out), (_, version) = await asyncio.gather(*asked)
+        found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+        if found and tuple(map(int, found.groups())) < OLDEST:
+            oldest = ".".join(map(str, OLDEST))
+            message = f"Claude Code {found[0]} is installed; {oldest} or newer is needed."
+            return ProviderStatus("wrong version", message, self.install)
         status = _object(out)
         if status.get("loggedIn") is True:
             return ProviderStatus("ready", str(status.get("email") or ""))

@@ -169,6 +169,13 @@ async def test_an_id_in_use_is_an_error_of_words_on_stderr(claude: Make) -> None
     assert "already in use" in outcome.record.evidence["message"]
 
 
+async def test_one_that_is_too_old_for_our_flags_says_so(claude: Make) -> None:
+    stage, _ = claude("print(\"error: unknown option '--tools'\", file=sys.stderr); sys.exit(1)")
+    outcome = await stage.run("One")
+    assert (outcome.stop, outcome.record.detail) == (Stop.PROVIDER_ERROR, "capability")
+    assert "Update Claude Code" in outcome.record.evidence["hint"]
+
+
 async def test_a_refusal_is_final(claude: Make) -> None:
     stage, _ = claude('init(); text("No."); result("No.", stop_reason="refusal")')
     outcome = await stage.run("One")
@@ -290,7 +297,13 @@ async def test_preflight_tells_login_key_and_absence_apart(
     tmp_path: Path, claude: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claude("")
-    body = 'import json, os; print(json.dumps({"loggedIn": os.environ.get("LOGGED") == "1", "email": "a@b.c"}))'
+    body = """
+import json, os, sys
+if "--version" in sys.argv:
+    print(os.environ.get("VERSION", "2.1.332") + " (Claude Code)")
+else:
+    print(json.dumps({"loggedIn": os.environ.get("LOGGED") == "1", "email": "a@b.c"}))
+"""
     path = tmp_path / "bin" / "claude"
     path.write_text(f"#!/usr/bin/env python3\n{body}\n")
     native, keyed = load_provider("claude_code"), load_provider("claude_code:api")
@@ -301,6 +314,9 @@ async def test_preflight_tells_login_key_and_absence_apart(
     assert (await keyed.preflight()).state == "ready"
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     assert (await keyed.preflight()).state == "no key"
+    monkeypatch.setenv("VERSION", "1.0.88")
+    status = await native.preflight()
+    assert (status.state, "2.1.277 or newer" in status.message) == ("wrong version", True)
     path.unlink()
     monkeypatch.setenv("PATH", "/nowhere")
     assert (await native.preflight()).state == "not installed"
