@@ -189,7 +189,8 @@ class Calls:
 
     async def _execute(self, tool: Tool, call: ToolCall) -> None:
         if call.id not in self._log.history.intents:
-            self._log.append(("tool_call", self._intent(call)))
+            intent = self._intent(call)
+            self._log.append(("tool_call", {**intent, "recorded": True} if tool.recorded else intent))
         approval = self._grants.once.get(call.id)
         context = CallContext(self._log.id, call.id, self._log, self._open_workspace, approval)
         began = time.monotonic()

@@ -113,7 +113,9 @@ class Tool:
     """A tool the loop can run.
 
     `default` is the policy where the agent's own says nothing. `writes` is true where it may change the
-    workspace (its digest is taken afterwards). `parallel` tools of one turn may run at once.
+    workspace (its digest is taken afterwards). `parallel` tools of one turn may run at once. What a `recorded` tool
+    does outside its sandbox is all on record, each thing at most once: a call of it that was cut off by a crash runs
+    again from the record.
     """
 
     spec: ToolSpec
@@ -122,6 +124,7 @@ class Tool:
     writes: bool = False
     parallel: bool = False
     polls: bool = False
+    recorded: bool = False
 
 
 class UnknownResource(LookupError):

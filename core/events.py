@@ -13,7 +13,7 @@ KINDS: Final = frozenset(
         # apply also inherited {policy, deepest}, network (false), suite {path, digest}, and what a lab was asked for
         "started",
         "message",  # role, text; assistant: id, blocks, finish, provider, model, turn; incomplete
-        "tool_call",  # call, tool, args; raw (what the model sent, where it was not valid); turn
+        "tool_call",  # call, tool, args; raw (what the model sent, where it was not valid); turn; recorded
         "tool_result",  # call, ok, output; status, blob, size, duration_s, data
         "usage",  # input_tokens, output_tokens, cached_tokens, requests, cost {"usd"}, provider, model
         "nudge",  # text, rule, evidence

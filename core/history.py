@@ -149,6 +149,12 @@ class History:
         return "person"
 
     @property
+    def recorded(self) -> set[str]:
+        """Those of them whose effects are all on record, so that they may run again from it."""
+        found = {str(event.data.get("call")) for event in self._started if event.data.get("recorded") is True}
+        return found & self.pending.keys()
+
+    @property
     def intents(self) -> set[str]:
         """Those of the pending calls whose intent to run is stored."""
         if any(event.damaged for event in self._started):
@@ -292,11 +298,14 @@ def repairs(history: History, draft: tuple[str, str, str] | None) -> list[tuple[
     """What must be appended so that a session loaded after a crash is whole again; nothing where it is.
 
     A call whose intent is stored gets "outcome unknown"; one that never started gets nothing (it may still
-    run), and neither does the one a stop is waiting on. Text that was streaming becomes a message marked
-    incomplete, because a person has seen it. Applying the result and asking again gives the empty list.
+    run), and neither does the one a stop is waiting on, or one that runs again from its record. Text that was
+    streaming becomes a message marked incomplete, because a person has seen it. Applying the result and asking again
+    gives the empty list.
     """
     new: list[tuple[str, dict[str, Any]]] = []
     unknown = [c for c in history.pending if c in history.intents and c != history.parked]
+    if unknown:
+        unknown = [c for c in unknown if c not in history.recorded]
     for call in unknown:
         new.append(
             ("tool_result", {"call": call, "ok": False, "output": UNKNOWN_OUTCOME, "status": "unknown"}),

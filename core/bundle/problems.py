@@ -126,6 +126,8 @@ class ProblemCode(StrEnum):
     """A `$ref` names a place its schema does not have."""
     EXAMPLE_FAILED = "example_failed"
     """An example of a tool, run in the sandbox with its recorded effects, did not give the output it shows."""
+    ENVIRONMENT_FAILED = "environment_failed"
+    """What a tool declares to need could not be installed in a sandbox."""
     EXAMPLE_INVALID = "example_invalid"
     """An example's input does not fit the tool's schema."""
     CHECK_UNFINISHED = "check_unfinished"

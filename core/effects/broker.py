@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from core.effects.ledger import Ledger, Outcome, ReplayBook, fingerprint, outcome_from
+from core.effects.ledger import SAFE_METHODS, Ledger, Outcome, ReplayBook, fingerprint, outcome_from
 from core.effects.policy import EffectPolicy
+from core.effects.redaction import MIN_SECRET, redact
 from core.effects.requests import Allowed, DenialReason, Denied, EffectRequest, EffectResponse, Transport
-from core.ports import SecretsError
+from core.ports import SecretsError, StoreError
 
-SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods that may be sent again where it is not known whether they were (RFC 9110, 9.2.1)."""
+FATAL: Final = frozenset({DenialReason.NONDETERMINISTIC, DenialReason.REPLAY_MISS, DenialReason.OUTCOME_UNKNOWN})
+"""Reasons after which a call has no more effects: going on would leave the record, or do a thing twice."""
 INLINE_BODY: Final = 64_000
 """A response body longer than this is stored as a blob."""
 
@@ -30,9 +33,12 @@ class NeedsCredential(Exception):
 class Broker:
     """Answers the effects of one tool call, one at a time, in order.
 
-    `credential(name)` gives a value or None, and may raise SecretsError; it is called in a thread.
+    `credential(name)` gives a value or None, and may raise SecretsError; it is called in a thread. `redacts` names
+    credentials that this tool may not use but whose values must not reach it either.
     `emit(kind, data)` stores an event before anything else happens;
     `put_blob` and `blob` keep large bodies. With `replay` nothing is ever sent.
+
+    `fatal` is the denial that ended the call's effects (a reason of FATAL), None while there is none.
     """
 
     def __init__(
@@ -48,6 +54,7 @@ class Broker:
         put_blob: Callable[[bytes], str],
         blob: Callable[[str], bytes],
         replay: ReplayBook | None = None,
+        redacts: Iterable[str] = (),
     ) -> None:
         self._call = call
         self._tool = tool
@@ -59,10 +66,27 @@ class Broker:
         self._put_blob = put_blob
         self._blob = blob
         self._replay = replay
+        self._names = tuple(dict.fromkeys((*policy.credentials, *redacts)))
         self._next = 0
+        self.fatal: Denied | None = None
 
     async def ask(self, request: EffectRequest) -> Outcome:
         """The answer to the call's next effect. Raises NeedsCredential, having sent and recorded nothing."""
+        if self.fatal is not None:
+            return self.fatal
+        outcome = await self._answer(request)
+        if isinstance(outcome, Denied) and outcome.reason in FATAL:
+            self.fatal = outcome
+        return outcome
+
+    def finish(self) -> Denied | None:
+        """The call has ended: why its result must not count, None where it may."""
+        if self.fatal is None and self._ledger.reaches(self._next):
+            detail = f"it ended after {self._next} effects, and more are on record"
+            self.fatal = Denied(DenialReason.NONDETERMINISTIC, detail)
+        return self.fatal
+
+    async def _answer(self, request: EffectRequest) -> Outcome:
         index = self._next
         asked = self._ledger.at(index)
         mark = fingerprint(request)
@@ -89,19 +113,26 @@ class Broker:
             return self._record(index, mark, request, self._recorded(found))
         if asked_before and verdict.method not in SAFE_METHODS:
             detail = f"{verdict.method} {verdict.url} may have been sent before a crash; it is not sent again"
-            return self._record(index, mark, request, Denied(DenialReason.OUTCOME_UNKNOWN, detail))
+            return self._record(index, mark, request, Denied(DenialReason.OUTCOME_UNKNOWN, detail, sent=True))
         # The keyring may wait for a person, and a passphrase is slow to use on purpose: not on the event loop.
-        secrets = await asyncio.to_thread(self._secrets, verdict) if self._policy.credentials else {}
+        secrets = await asyncio.to_thread(self._secrets, verdict) if self._names else {}
         if self._transport is None:
             return self._record(index, mark, request, Denied(DenialReason.NETWORK, "no network is configured"))
         if not asked_before:
             self._emit("effect_intent", self._facts(index, mark, request))
-        return self._record(index, mark, request, await self._transport.perform(verdict, self._policy, secrets))
+        try:
+            outcome = await self._transport.perform(verdict, self._policy, secrets)
+        except asyncio.CancelledError:
+            detail = f"the call ended while {verdict.method} {verdict.url} was under way"
+            with contextlib.suppress(StoreError):  # its intent is stored, which says the same
+                self._record(index, mark, request, Denied(DenialReason.OUTCOME_UNKNOWN, detail, sent=True))
+            raise
+        return self._record(index, mark, request, _without(outcome, secrets))
 
     def _secrets(self, verdict: Allowed) -> dict[str, str]:
         """Every declared value: the one that is sent, and the others so that an echo of theirs is redacted."""
         values: dict[str, str] = {}
-        for name in self._policy.credentials:
+        for name in self._names:
             try:
                 value = self._credential(name)
             except SecretsError as error:
@@ -122,7 +153,7 @@ class Broker:
             "fingerprint": mark,
             "method": str(request.method)[:16],
             "url": str(request.url)[:2000],
-            "credential": request.credential,
+            "credential": None if request.credential is None else request.credential[:200],
         }
 
     def _record(self, index: int, mark: str, request: EffectRequest, outcome: Outcome) -> Outcome:
@@ -137,3 +168,15 @@ class Broker:
         if isinstance(outcome, EffectResponse) and isinstance(data.get("blob"), str):
             return EffectResponse(outcome.status, outcome.headers, self._blob(data["blob"]), outcome.redirects)
         return outcome
+
+
+def _without(outcome: Outcome, secrets: Mapping[str, str]) -> Outcome:
+    """A denial whose words hold no secret: they may name where a server tried to redirect to. Answers come redacted."""
+    if not isinstance(outcome, Denied) or not secrets:
+        return outcome
+    known = {name: value for name, value in secrets.items() if len(value) >= MIN_SECRET}
+    words = redact(outcome.detail.encode("utf-8", "replace"), known).decode("utf-8", "replace")
+    # A host's name is written in small letters, whatever was asked for.
+    if any(value.lower() in words.lower() for value in known.values()):
+        words = "what the server said cannot be shown: it holds a credential"
+    return replace(outcome, detail=words)

@@ -2,80 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from importlib.resources import files
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from core import (
-    Broker,
-    EffectPolicy,
-    Host,
-    Ledger,
-    Manifest,
-    ReplayBook,
-    Stop,
-    Tool,
-    ToolContext,
-    ToolManifest,
-    ToolOutput,
-    ToolSpec,
-    Workspace,
-    declared,
-    read_tool,
-    ref_for,
-    waiting_for,
-)
-from impl.tools.process import RUNNER, ToolRun, run_tool
+from core import Stop, Tool, ToolContext, ToolManifest, ToolOutput, ToolSpec, declared, read_tool, ref_for, waiting_for
+from impl.tools.conversation import ToolRun
+from impl.tools.process import run_tool
+from impl.tools.shop import TOOLS, ToolShop
 
-TOOLS = "tools"
-
-
-@dataclass(slots=True)
-class ToolShop:
-    """Where the generated tools of one session run: a sandbox of their own, apart from the workspace.
-
-    `root` is the bundle as laid out, read-only; `place` a directory of this session's for the tools' copies;
-    `credential(name)` gives a value or None; `replay` answers effects from another run instead of the network.
-    """
-
-    host: Host
-    session: str
-    agent: str
-    root: Path
-    place: Path
-    manifest: Manifest
-    open_sandbox: Callable[[Path], Any]
-    credential: Callable[[str], str | None]
-    replay: ReplayBook | None = None
-    workspace: Workspace | None = None
-
-    async def opened(self) -> Workspace:
-        """The tools' sandbox, made ready on first use: no network, no secret, the bundle's tools copied in."""
-        if self.workspace is None:
-            await asyncio.to_thread(self._prepare)
-            self.workspace = await self.open_sandbox(self.place)
-        return self.workspace
-
-    def _prepare(self) -> None:
-        if (self.place / TOOLS).exists():
-            shutil.rmtree(self.place / TOOLS)
-        self.place.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(self.root / TOOLS, self.place / TOOLS)
-        if (self.root / "corpus").is_dir() and not (self.place / "corpus").exists():
-            shutil.copytree(self.root / "corpus", self.place / "corpus")
-        (self.place / "scratch").mkdir(exist_ok=True)
-        (self.place / RUNNER).write_bytes(files("impl.tools").joinpath(RUNNER).read_bytes())
-
-    async def close(self) -> None:
-        """End the sandbox."""
-        if self.workspace is not None:
-            await self.workspace.close()
-            self.workspace = None
+PRINTED = 4_000
+"""Characters of what a tool printed that stand beside its result."""
 
 
 def generated_tools(shop: ToolShop) -> list[Tool]:
@@ -91,7 +29,8 @@ def _tool(shop: ToolShop, name: str) -> Tool:
     async def run(args: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         return await call_tool(shop, name, manifest, args, context)
 
-    return Tool(spec, run)
+    # Without isolation a tool may do more than what is on record.
+    return Tool(spec, run, recorded=not shop.sandbox.unsafe)
 
 
 def _schema(manifest: ToolManifest, directory: Path) -> Mapping[str, Any]:
@@ -105,55 +44,46 @@ async def call_tool(
     shop: ToolShop, name: str, manifest: ToolManifest, args: Mapping[str, Any], context: ToolContext
 ) -> ToolOutput:
     """One call: its result as JSON or text, or an error with its type first. Raises SandboxUnavailable."""
-    events = list(shop.host.store.events(shop.session, kinds=("effect_intent", "effect")))
-    broker = Broker(
-        call=context.call,
-        tool=name,
-        policy=policy_of(shop.manifest, manifest),
-        transport=shop.host.transport,
-        credential=shop.credential,
-        emit=context.emit,
-        ledger=Ledger(events, context.call),
-        put_blob=shop.host.store.put_blob,
-        blob=shop.host.store.blob,
-        replay=shop.replay,
-    )
-    workspace = await shop.opened()
+    broker = shop.broker(name, manifest, context.call, context.emit)
     ran = await run_tool(
-        workspace,
-        entrypoint=f"{TOOLS}/{name}/{manifest.entrypoint}",
+        await shop.opened(),
+        entrypoint=f"{name}/{manifest.entrypoint}",
         input=args,
         broker=broker,
         log=lambda text: context.emit("log", {"call": context.call, "text": text + "\n"}),
         timeout=manifest.timeout_s,
-        corpus=_corpus(shop, workspace),
+        environment=shop.environment(manifest),
+        requirements=manifest.requirements,
     )
-    return _output(shop, ran, context)
-
-
-def _corpus(shop: ToolShop, workspace: Workspace) -> str | None:
-    if not (shop.place / "corpus").is_dir():
-        return None
-    return f"{shop.place if workspace.unsafe else '/work'}/corpus"
-
-
-def policy_of(manifest: Manifest, tool: ToolManifest) -> EffectPolicy:
-    """What the tool may ask for: its hosts, and those of the bundle's credentials that it names."""
-    known = declared(manifest)
-    bindings = {name: known[name].to_binding() for name in tool.credentials if name in known}
-    return EffectPolicy(tool.hosts, bindings)
-
-
-def _output(shop: ToolShop, ran: ToolRun, context: ToolContext) -> ToolOutput:
     if ran.needs is not None:
-        missing = declared(shop.manifest)[ran.needs]
-        session = shop.host.store.session(shop.session)
-        ref = ref_for(shop.host.store, shop.agent, missing, session.digest if session else None)
-        waiting = waiting_for(context.call, shop.agent, (missing,), ref=ref, why=ran.message or None)
-        return ToolOutput("", ok=False, stop=Stop.NEEDS_CREDENTIALS, waiting=waiting, detail=ran.needs)
-    data: dict[str, Any] = {"printed": ran.printed[-4000:]} if ran.printed else {}
-    if ran.error is None:
-        text = ran.value if isinstance(ran.value, str) else json.dumps(ran.value, ensure_ascii=False, indent=1)
-        return ToolOutput(text, data=data)
-    kind = ran.reason if ran.error == "effect_denied" and ran.reason else ran.error
-    return ToolOutput(f"{kind}: {ran.message}", ok=False, data={**data, "error": kind})
+        return _waits(shop, ran, context)
+    shop.settled(context.call)
+    return _output(ran)
+
+
+def _waits(shop: ToolShop, ran: ToolRun, context: ToolContext) -> ToolOutput:
+    missing = declared(shop.manifest)[ran.needs or ""]
+    session = shop.host.store.session(shop.session)
+    ref = ref_for(shop.host.store, shop.agent, missing, session.digest if session else None)
+    waiting = waiting_for(context.call, shop.agent, (missing,), ref=ref, why=ran.message or None)
+    return ToolOutput("", ok=False, stop=Stop.NEEDS_CREDENTIALS, waiting=waiting, detail=missing.name)
+
+
+def _output(ran: ToolRun) -> ToolOutput:
+    data: dict[str, Any] = {"printed": ran.printed[-PRINTED:]} if ran.printed else {}
+    if ran.error is not None:
+        kind = ran.reason if ran.error == "effect_denied" and ran.reason else ran.error
+        message = ran.message.removeprefix(f"{kind}: ")
+        return ToolOutput(f"{kind}: {message}{_next_step(kind)}", ok=False, data={**data, "error": kind})
+    if isinstance(ran.value, str):
+        return ToolOutput(ran.value, data=data)
+    try:
+        return ToolOutput(json.dumps(ran.value, ensure_ascii=False, indent=1), data=data)
+    except RecursionError:
+        return ToolOutput("bad_result: the result nests too deeply", ok=False, data={**data, "error": "bad_result"})
+
+
+def _next_step(kind: str) -> str:
+    if kind == "environment_missing":
+        return "\nNothing is installed while an agent runs: validate its revision, which installs what its tools need."
+    return ""

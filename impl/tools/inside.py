@@ -1,13 +1,13 @@
 """Runs one generated tool inside its sandbox; the host is reached over one Unix socket, by framed JSON.
 
-Standard library only. `python3 -I inside.py DIRECTORY`: the socket is DIRECTORY/s. A frame is a 4-byte
-big-endian length and a JSON object. What the tool prints goes to stderr's stream and is a log, never a frame.
+Standard library only. `python3 -I inside.py DIRECTORY`: the socket is DIRECTORY/s. A frame is two big-endian lengths
+of 4 bytes each, a JSON object, and bytes that belong to it (a body). What the tool prints goes to stderr's stream and
+is a log, never a frame.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import importlib.util
 import inspect
 import json
@@ -18,7 +18,9 @@ import sys
 import traceback
 from typing import Any
 
-MAX_FRAME = 32 * 1024 * 1024
+MAX_JSON = 4 * 1024 * 1024
+MAX_BODY = 16 * 1024 * 1024
+LINE = 10_000
 
 
 class EffectDenied(Exception):
@@ -37,10 +39,10 @@ class _Suspended(BaseException):
 class Response:
     """An answer: `status`, `headers` (a dict, names lower case), `body` (bytes), `text`, `json()`."""
 
-    def __init__(self, frame: dict[str, Any]) -> None:
+    def __init__(self, frame: dict[str, Any], body: bytes) -> None:
         self.status = frame["status"]
         self.headers = dict(frame["headers"])
-        self.body = base64.b64decode(frame["body"]) if frame["encoding"] == "base64" else frame["body"].encode()
+        self.body = body
 
     @property
     def text(self) -> str:
@@ -81,13 +83,12 @@ class Http:
             "method": str(method),
             "url": str(url),
             "headers": [[str(name), str(value)] for name, value in pairs],
-            "body": base64.b64encode(bytes(body or b"")).decode(),
             "credential": credential,
         }
-        answer = self._link.ask(frame)
+        answer, content = self._link.ask(frame, bytes(body or b""))
         if "denied" in answer:
             raise EffectDenied(answer["denied"], answer.get("detail", ""))
-        return Response(answer)
+        return Response(answer, content)
 
 
 class Context:
@@ -103,7 +104,7 @@ class Context:
 
     def log(self, *words: object) -> None:
         """A line for the session's log."""
-        self._link.send({"kind": "log", "text": " ".join(str(word) for word in words)[:10000]})
+        self._link.send({"kind": "log", "text": " ".join(str(word) for word in words)[:LINE]})
 
 
 class Link:
@@ -112,22 +113,20 @@ class Link:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
 
-    def send(self, value: Any) -> None:
+    def send(self, value: Any, body: bytes = b"") -> None:
         data = _dumps(value)
-        if len(data) > MAX_FRAME:
-            raise ValueError(f"{len(data)} bytes are more than a frame holds")
-        self._connection.sendall(struct.pack(">I", len(data)) + data)
+        if len(data) > MAX_JSON or len(body) > MAX_BODY:
+            raise ValueError(f"{len(data) + len(body)} bytes are more than a frame holds")
+        self._connection.sendall(struct.pack(">II", len(data), len(body)) + data + body)
 
-    def receive(self) -> Any:
-        (size,) = struct.unpack(">I", self._exactly(4))
-        return json.loads(self._exactly(size))
+    def receive(self) -> tuple[dict[str, Any], bytes]:
+        size, more = struct.unpack(">II", self._exactly(8))
+        value: dict[str, Any] = json.loads(self._exactly(size))
+        return value, self._exactly(more)
 
-    def ask(self, value: Any) -> dict[str, Any]:
-        self.send(value)
-        answer: dict[str, Any] = self.receive()
-        if answer.get("kind") == "suspend":
-            raise _Suspended
-        return answer
+    def ask(self, value: Any, body: bytes) -> tuple[dict[str, Any], bytes]:
+        self.send(value, body)
+        return self.receive()
 
     def _exactly(self, size: int) -> bytes:
         parts = []
@@ -155,38 +154,61 @@ def _load(path: str) -> Any:
     return module
 
 
+class _NoEnvironment(Exception):
+    """The tool's requirements are not installed for this Python."""
+
+
 def _run(start: dict[str, Any], context: Context) -> Any:
-    for path in reversed(start.get("path", ())):
-        sys.path.insert(0, path)
+    environment = start.get("environment")
+    if environment is not None:
+        packages = os.path.join(environment, sys.implementation.cache_tag or "")
+        if not os.path.isdir(packages):
+            raise _NoEnvironment(f"not installed for {sys.implementation.cache_tag}: {start.get('requirements')}")
+        sys.path.insert(0, packages)
     value = _load(start["entrypoint"]).run(context, start["input"])
     return asyncio.run(value) if inspect.iscoroutine(value) else value
 
 
-def main() -> None:
-    """Connect, take the start frame, run the tool, send its result or its failure."""
-    os.chdir(sys.argv[1])
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.connect("s")
-    link = Link(connection)
-    start = link.receive()
-    os.chdir(start.get("scratch") or "/")
-    os.dup2(2, 1)
-    sys.stdin = open(os.devnull)  # noqa: SIM115 - for as long as the process lives
+def _ending(link: Link, start: dict[str, Any]) -> dict[str, Any]:
+    """Run the tool; the frame that says how that ended."""
     try:
         value = _run(start, Context(link, start))
     except _Suspended:
         os._exit(75)
+    except _NoEnvironment as error:
+        return {"kind": "error", "error": "environment_missing", "message": str(error)}
     except EffectDenied as error:
-        link.send({"kind": "error", "error": "effect_denied", "reason": error.reason, "message": str(error)})
+        return {"kind": "error", "error": "effect_denied", "reason": error.reason, "message": str(error)}
     except BaseException as error:  # noqa: BLE001 - whatever it raises ends typed
+        return {"kind": "error", "error": "tool_error", **_words(error)}
+    return {"kind": "result", "value": value}
+
+
+def _words(error: BaseException) -> dict[str, str]:
+    """An exception in words; its own may fail too."""
+    try:
         rows = traceback.format_exception(type(error), error, error.__traceback__)
-        words = f"{type(error).__name__}: {error}"
-        link.send({"kind": "error", "error": "tool_error", "message": words[:4000], "traceback": "".join(rows)[-8000:]})
-    else:
-        try:
-            link.send({"kind": "result", "value": value})
-        except (TypeError, ValueError, RecursionError) as error:
-            link.send({"kind": "error", "error": "bad_result", "message": f"the result is not JSON: {error}"[:4000]})
+        return {"message": f"{type(error).__name__}: {error}"[:4000], "traceback": "".join(rows)[-8000:]}
+    except Exception:  # noqa: BLE001 - an exception of the tool's that cannot even be shown
+        return {"message": type(error).__name__, "traceback": ""}
+
+
+def main() -> None:
+    """Connect, take the start frame, run the tool, send its result or its failure."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    os.chdir(sys.argv[1])
+    connection.connect("s")
+    link = Link(connection)
+    start, _ = link.receive()
+    os.chdir(start["scratch"])
+    os.dup2(2, 1)
+    sys.stdin = open(os.devnull)  # noqa: SIM115 - for as long as the process lives
+    ending = _ending(link, start)
+    try:
+        link.send(ending)
+    except (TypeError, ValueError, RecursionError) as error:
+        message = f"the result is not JSON, or too much of it: {error}"[:4000]
+        link.send({"kind": "error", "error": "bad_result", "message": message})
     sys.stderr.flush()
     os._exit(0)
 

@@ -3,229 +3,168 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import contextlib
-import json
 import os
+import shlex
 import socket
-import struct
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from core import Broker, Denied, EffectRequest, NeedsCredential, Workspace
+from core import Broker, CommandResult, Workspace
+from impl.tools.conversation import Conversation, ToolRun, denied
 
-MAX_FRAME: Final = 32 * 1024 * 1024
-LINK: Final = ".link"
-RUNNER: Final = "inside.py"
+RUNNER: Final = Path(__file__).with_name("inside.py")
+PRINTED: Final = 200_000
+"""Bytes kept of what a tool prints, at its head, and half as many at its tail."""
+LINGER_S: Final = 1.0
+"""How long a tool's process may live on after it has said its end."""
+SETTLE_S: Final = 2.0
+"""How long what a process sent before it ended may take to be read."""
+
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(frozen=True, slots=True)
-class ToolRun:
-    """How a run ended: `value` of a result, else `error` from a closed set (`tool_error`, `bad_result`,
-    `effect_denied`, `tool_timeout`, `tool_crashed`, `protocol`) with `message`; `needs` names a credential
-    that has no value, or none that can be read now, as `message` then says; `printed` is what it
-    wrote to its output."""
+class Place:
+    """The sandbox of a tool and where things stand in it: `link` is the host's directory for the socket, the others
+    are paths as the tool sees them."""
 
-    value: Any = None
-    error: str | None = None
-    message: str = ""
-    reason: str | None = None
-    needs: str | None = None
-    printed: str = ""
+    workspace: Workspace
+    link: Path
+    runner: str
+    socket: str
+    tools: str
+    scratch: str
+    corpus: str | None = None
+    environments: str = ""
 
 
 async def run_tool(
-    workspace: Workspace,
+    place: Place,
     *,
     entrypoint: str,
     input: Mapping[str, Any],
     broker: Broker,
     log: Callable[[str], None],
     timeout: float,
-    corpus: str | None = None,
-    path: tuple[str, ...] = (),
+    environment: str | None = None,
+    requirements: tuple[str, ...] = (),
 ) -> ToolRun:
-    """Run a tool whose files lie in `workspace`; `entrypoint` is relative to its directory.
+    """Run a tool; `entrypoint` is relative to the tools, `environment` the name of what it needs installed.
 
-    `workspace` has no network. Raises SandboxUnavailable.
+    Raises SandboxUnavailable, and StoreError where what it does cannot be recorded.
     """
-    root = workspace.path
-    inside = str(root) if workspace.unsafe else "/work"
     start = {
-        "entrypoint": f"{inside}/{entrypoint}",
+        "entrypoint": f"{place.tools}/{entrypoint}",
         "input": dict(input),
-        "corpus": corpus,
-        "scratch": f"{inside}/scratch",
-        "path": list(path),
+        "corpus": place.corpus,
+        "scratch": place.scratch,
+        "environment": None if environment is None else f"{place.environments}/{environment}",
+        "requirements": ", ".join(requirements),
     }
-    conversation = _Conversation(broker, log, start)
-    async with _listening(root / LINK, conversation.serve):
-        command = f"exec python3 -I -B {_quoted(f'{inside}/{RUNNER}')} {_quoted(f'{inside}/{LINK}')}"
-        running = asyncio.ensure_future(workspace.run(command, timeout=timeout, cap=200_000))
-        suspended = asyncio.ensure_future(conversation.suspended.wait())
+    conversation = Conversation(broker, log, start)
+    printed: list[str] = []
+    command = f"exec python3 -I -B {shlex.quote(place.runner)} {shlex.quote(place.socket)}"
+    async with _listening(place.link) as called:
+        running = asyncio.ensure_future(
+            place.workspace.run(command, timeout=timeout, cap=PRINTED, on_output=printed.append)
+        )
+        talking = asyncio.ensure_future(_talk(conversation, called))
         try:
-            await asyncio.wait({running, suspended}, return_when=asyncio.FIRST_COMPLETED)
-            if not running.done():
-                running.cancel()
-            result = (await asyncio.gather(running, return_exceptions=True))[0]
+            await _both(running, talking, called, conversation)
         finally:
-            suspended.cancel()
-            running.cancel()
-        await conversation.settled()
-    if conversation.needs is not None:
-        return ToolRun(needs=conversation.needs.name, message=conversation.needs.why or "")
-    if isinstance(result, BaseException):
-        raise result
-    return conversation.ending(result.output, result.exit_code, timed_out=result.timed_out)
+            for task in (running, talking):
+                task.cancel()
+            await asyncio.gather(running, talking, return_exceptions=True)
+    # A fault of ours, or a store that takes no more, is not the tool's ending.
+    if not talking.cancelled() and (fault := talking.exception()) is not None:
+        raise fault
+    return replace(_ending(conversation, running), printed="".join(printed)[-PRINTED:])
 
 
-class _Conversation:
-    """What is said on the socket during one run. Only the first connection is heard: the runner's."""
-
-    def __init__(self, broker: Broker, log: Callable[[str], None], start: Mapping[str, Any]) -> None:
-        self._broker = broker
-        self._log = log
-        self._start = start
-        self._last: Mapping[str, Any] | None = None
-        self._broken: str | None = None
-        self._taken = False
-        self._ended = asyncio.Event()
-        self.needs: NeedsCredential | None = None
-        self.suspended = asyncio.Event()
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Speak with one client until it is done."""
-        if self._taken:
-            writer.close()
-            return
-        self._taken = True
-        try:
-            await _send(writer, self._start)
-            while (frame := await _receive(reader)) is not None and await self._take(frame, writer):
-                pass
-        except (ValueError, asyncio.IncompleteReadError, ConnectionError) as error:
-            self._broken = str(error)
-        finally:
-            self._ended.set()
-            writer.close()
-
-    async def _take(self, frame: Mapping[str, Any], writer: asyncio.StreamWriter) -> bool:
-        match frame.get("kind"):
-            case "effect":
-                try:
-                    outcome = await self._broker.ask(_request(frame))
-                except NeedsCredential as missing:
-                    self.needs = missing
-                    self.suspended.set()
-                    await _send(writer, {"kind": "suspend"})
-                    return False
-                if isinstance(outcome, Denied):
-                    self._log(f"{outcome.reason}: {outcome.detail}")
-                await _send(writer, outcome.to_json())
-                return True
-            case "log":
-                self._log(str(frame.get("text", ""))[:10_000])
-                return True
-            case "result" | "error":
-                self._last = frame
-                return False
-            case _:
-                raise ValueError("a frame of no known kind")
-
-    async def settled(self) -> None:
-        """Wait, briefly, until what the tool sent before it ended has been read."""
-        if self._taken:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), 2.0)
-
-    def ending(self, printed: str, exit_code: int | None, *, timed_out: bool) -> ToolRun:
-        """The typed ending."""
-        if timed_out:
-            return ToolRun(error="tool_timeout", message="the tool did not end in its time", printed=printed)
-        last = self._last
-        if last is None:
-            why = f"the tool's process ended with {exit_code} and said no result"
-            kind = "protocol" if self._broken and exit_code == 0 else "tool_crashed"
-            return ToolRun(error=kind, message=why, printed=printed)
-        if last.get("kind") == "result":
-            return ToolRun(value=last.get("value"), printed=printed)
-        error = str(last.get("error"))
-        known = error if error in ("tool_error", "bad_result", "effect_denied") else "tool_error"
-        reason = last.get("reason")
-        words = f"{last.get('message', '')}\n{last.get('traceback', '')}".strip()
-        return ToolRun(error=known, message=words[:12_000], reason=str(reason) if reason else None, printed=printed)
+async def _both(
+    running: asyncio.Future[CommandResult],
+    talking: asyncio.Future[None],
+    called: asyncio.Future[Connection],
+    conversation: Conversation,
+) -> None:
+    """Until both are done: the process that has said its end may linger a moment, what a dead one said is read."""
+    both: set[asyncio.Future[Any]] = {running, talking}
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    if running.done():
+        conversation.over = True
+        if called.done():
+            await asyncio.wait({talking}, timeout=SETTLE_S)
+    elif conversation.ended is not None:
+        said_result = conversation.ended.error is None and conversation.ended.needs is None
+        await asyncio.wait({running}, timeout=LINGER_S if said_result else 0.05)
+    elif talking.done() and talking.exception() is None:
+        await asyncio.wait({running})  # it hung up without a word: how its process ends says more
 
 
-def _request(frame: Mapping[str, Any]) -> EffectRequest:
-    """An effect frame as a request; what is not of its form is an empty one, which no policy allows."""
-    headers = frame.get("headers")
-    pairs = [(str(h[0]), str(h[1])) for h in headers if isinstance(h, list) and len(h) == 2] if headers else []
-    credential = frame.get("credential")
+async def _talk(conversation: Conversation, called: asyncio.Future[Connection]) -> None:
+    reader, writer = await called
     try:
-        body = base64.b64decode(str(frame.get("body", "")), validate=True)
-    except binascii.Error as error:
-        raise ValueError("an effect's body is not base64") from error
-    return EffectRequest(
-        method=str(frame.get("method", "")),
-        url=str(frame.get("url", "")),
-        headers=tuple(pairs),
-        body=body,
-        credential=credential if isinstance(credential, str) else None,
-    )
+        await conversation.hold(reader, writer)
+    finally:
+        writer.close()
 
 
-async def _send(writer: asyncio.StreamWriter, value: Mapping[str, Any]) -> None:
-    data = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
-    writer.write(struct.pack(">I", len(data)) + data)
-    await writer.drain()
-
-
-async def _receive(reader: asyncio.StreamReader) -> Mapping[str, Any] | None:
-    """The next frame, None at the end. Raises ValueError for what is no frame."""
-    try:
-        (size,) = struct.unpack(">I", await reader.readexactly(4))
-    except asyncio.IncompleteReadError as error:
-        if not error.partial:
-            return None
-        raise
-    if size > MAX_FRAME:
-        raise ValueError(f"a frame of {size} bytes")
-    value = json.loads(await reader.readexactly(size))
-    if not isinstance(value, dict):
-        raise ValueError("a frame that is no object")
-    return value
+def _ending(conversation: Conversation, running: asyncio.Future[CommandResult]) -> ToolRun:
+    """The typed ending. Raises SandboxUnavailable where it was the sandbox that ended."""
+    said, fatal = conversation.ended, conversation.broker.fatal
+    if fatal is not None:
+        return denied(fatal)
+    if said is not None and (said.error is not None or said.needs is not None):
+        return said
+    result: CommandResult | None = None
+    if not running.cancelled():
+        if (fault := running.exception()) is not None:
+            raise fault
+        result = running.result()
+    if said is None:
+        if result is not None and result.timed_out:
+            return ToolRun(error="tool_timeout", message="the tool did not end in its time")
+        ended = "was ended" if result is None else f"ended with {result.exit_code}"
+        return ToolRun(error="tool_crashed", message=f"the tool's process {ended} and said no result")
+    wrong = conversation.broker.finish()
+    return denied(wrong) if wrong is not None else said
 
 
 @contextlib.asynccontextmanager
-async def _listening(
-    directory: Path, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-) -> Any:
-    """A Unix socket `s` in `directory`, however long its path is."""
-    directory.mkdir(exist_ok=True)
-    with contextlib.suppress(FileNotFoundError):
-        (directory / "s").unlink()
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+async def _listening(directory: Path) -> AsyncIterator[asyncio.Future[Connection]]:
+    """A Unix socket `s` in `directory`, however long its path is; gives its first caller, and hangs up on others."""
+    called: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+
+    def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if called.done():
+            writer.close()
+        else:
+            called.set_result((reader, writer))
+
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        # A socket's path holds about a hundred bytes; this one is short wherever the home lies.
-        link.bind(f"/proc/self/fd/{handle}/s")
-        os.chmod(directory / "s", 0o666)
-        server = await asyncio.start_unix_server(serve, sock=link, limit=MAX_FRAME)
-    except OSError:
-        link.close()
-        raise
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink("s", dir_fd=handle)
+        link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            # A socket's path holds about a hundred bytes; this one is short wherever the home lies.
+            link.bind(f"/proc/self/fd/{handle}/s")
+            os.chmod("s", 0o666, dir_fd=handle)
+            server = await asyncio.start_unix_server(take, sock=link)
+        except OSError:
+            link.close()
+            raise
+        try:
+            yield called
+        finally:
+            server.close()
+            if called.done() and not called.cancelled():
+                called.result()[1].close()
+            called.cancel()
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink("s", dir_fd=handle)
     finally:
         os.close(handle)
-    try:
-        yield
-    finally:
-        server.close()
-        with contextlib.suppress(FileNotFoundError):
-            (directory / "s").unlink()
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
