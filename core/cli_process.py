@@ -30,9 +30,10 @@ class Deadlines:
 
 class CliRun(Protocol):
     """A running CLI, however it is spoken to. `lines()` gives what it prints; afterwards `exit()` tells how it ended.
-    `close()` leaves no process of its group behind, whatever happened."""
+    `close()` leaves no process of its group behind, whatever happened. `dropped` counts lines that were too long."""
 
     deadlines: Deadlines
+    dropped: int
 
     def lines(self) -> AsyncIterator[str]:
         """What it says, a line each, for the provider's parser. Ends when nothing more can come."""
@@ -59,7 +60,6 @@ class CliProcess:
         self._stderr = bytearray()
         self._tasks = [asyncio.create_task(self._drain())]
         self.dropped = 0
-        """Lines that were longer than LONGEST_LINE."""
 
     @classmethod
     async def start(cls, invocation: Invocation, env: Mapping[str, str], deadlines: Deadlines) -> CliProcess:

@@ -29,7 +29,7 @@ from core.cli_events import (
     CliTurn,
 )
 from core.cli_memory import permission_id
-from core.cli_process import CliRun
+from core.cli_process import LONGEST_LINE, CliRun
 from core.cli_provider import CliProvider
 from core.cli_record import Recorder
 from core.cli_tools import STOP_NOW, ToolDoor, offered
@@ -179,6 +179,8 @@ class Turn:
             self._error = result
         for event in parser.finish(exit):
             self._take(event)
+        if process.dropped:
+            self._notice(f"{process.dropped} of its lines were longer than {LONGEST_LINE:,} bytes and left out.")
         self._settle()
 
     def _settle(self) -> None:

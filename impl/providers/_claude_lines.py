@@ -21,7 +21,7 @@ from core import (
     CliText,
     Usage,
 )
-from impl.providers._cli_lines import last_line, line_object, number, part, status_detail, text_of
+from impl.providers._cli_lines import dollars, last_line, line_object, number, part, status_detail, text_of, whole
 
 UNKNOWN: Final = "No conversation found"
 _FINAL: Final = frozenset({400, 401, 402, 403})
@@ -85,7 +85,7 @@ class ClaudeParser:
                 model = data.get("model")
                 yield CliSession(str(data["session_id"]), model if isinstance(model, str) else None)
             case "api_retry":
-                status, words = data.get("error_status"), str(data.get("error") or "unknown")
+                status, words = whole(data, "error_status"), str(data.get("error") or "unknown")
                 if self._gives_up and status in _FINAL:
                     self._ended = True
                     yield _failed(status, f"Claude Code was refused: {words} ({status}).")
@@ -161,9 +161,8 @@ class ClaudeParser:
             return None
         usd: Decimal | None = Decimal(0)
         for row in rows:
-            cost = row.get("costUSD")
-            known = isinstance(cost, int | float) and row.get("costBasis", "list") != "unknown"
-            usd = usd + Decimal(str(cost)) if usd is not None and known else None
+            cost = dollars(row, "costUSD") if row.get("costBasis", "list") != "unknown" else None
+            usd = usd + cost if usd is not None and cost is not None else None
         read = sum(number(row, "cacheReadInputTokens") for row in rows)
         written = sum(number(row, "cacheCreationInputTokens") for row in rows)
         usage = Usage(
@@ -188,14 +187,14 @@ def _sum(a: Usage, b: Usage) -> Usage:
 
 def _end(data: Mapping[str, Any]) -> CliEnd:
     """The ending a result frame stands for: `success` says only that the CLI itself did not fail."""
-    errors = " ".join(str(error) for error in data.get("errors") or () if isinstance(error, str))
+    given = data.get("errors")
+    errors = " ".join(error for error in given if isinstance(error, str)) if isinstance(given, list) else ""
     text = data.get("result") if isinstance(data.get("result"), str) else ""
     match data.get("subtype"):
         case "success" if not data.get("is_error"):
             return CliEnd("refused" if data.get("stop_reason") == "refusal" else "reply", text=text or "")
         case "success":
-            status = data.get("api_error_status")
-            return _failed(status if isinstance(status, int) else None, text or "Claude Code failed.")
+            return _failed(whole(data, "api_error_status"), text or "Claude Code failed.")
         case "error_max_budget_usd":
             return CliEnd("budget", message=errors)
         case "error_during_execution" if str(data.get("terminal_reason", "")).startswith("aborted"):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 
@@ -28,7 +30,23 @@ def part(data: Mapping[str, Any], name: str) -> dict[str, Any]:
 def number(data: Mapping[str, Any], name: str) -> int:
     """The whole number under `name`, never negative; 0 where it is none."""
     value = data.get(name)
-    return max(0, int(value)) if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return 0
+    return max(0, int(value))
+
+
+def whole(data: Mapping[str, Any], name: str) -> int | None:
+    """The whole number under `name`, None where it is none."""
+    value = data.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def dollars(data: Mapping[str, Any], name: str) -> Decimal | None:
+    """The amount under `name`, None where it is none."""
+    value = data.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        return None
+    return Decimal(str(value))
 
 
 def text_of(content: Any) -> str:

@@ -345,6 +345,17 @@ out({"text": server.call("add", a=1, b=1)["content"][0]["text"]}); out({"end": "
     assert [e.data.get("status") for e in stage.events("tool_result")] == ["cancelled", None]
 
 
+async def test_a_line_beyond_all_measure_is_left_out_and_said_so(toy: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.cli_process.LONGEST_LINE", 1_000_000)
+    body = """
+out({"session": "t1"}); out({"text": "y" * 3_000_000}); out({"text": "Short"}); out({"end": "reply"})
+"""
+    stage, _ = toy(body)
+    outcome = await stage.run("One")
+    assert outcome.record.output == "Short"
+    assert "left out" in stage.events("notice")[0].data["text"]
+
+
 async def test_words_said_meanwhile_are_its_next_prompt(toy: Make) -> None:
     body = """
 out({"session": "t1"}); out({"text": "Hm"})
