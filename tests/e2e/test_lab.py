@@ -1,0 +1,266 @@
+"""The lab from the command line: comparisons, evaluations, labels, experiments, and one run through every door."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import Event, Supervisor, register_provider, run_launch, save_revision
+from impl.compose import build_host
+from tests.harness.commands import artificer, expecting
+from tests.harness.home import INPUTS
+from tests.harness.laboratory import ObedientProvider
+
+QUESTION = "How is a harbour described?"
+EXPERIMENT = """\
+schema: artificer/experiment/v1
+name: harbours
+revisions: [documentation@live]
+tasks:
+- {{id: one, task: "{task}"}}
+repeats: {repeats}
+"""
+SUITE = """\
+schema: artificer/suite/v1
+name: harbours
+network: true
+cases:
+- id: one
+  task: "{task}"
+  checks:
+  - contains: datum
+"""
+
+
+def suite_of(root: Path, task: str = QUESTION, more: str = "") -> Path:
+    root.mkdir()
+    (root / "suite.yaml").write_text(SUITE.format(task=task) + more)
+    return root
+
+
+def experiment_of(path: Path, repeats: int = 1) -> Path:
+    path.write_text(EXPERIMENT.format(task=QUESTION, repeats=repeats))
+    return path
+
+
+def stored(bundle: Path) -> str:
+    """Save a bundle as a person does; its digest."""
+    host = build_host()
+    saved = save_revision(host.store, bundle, by="person", message="for a test", now=host.now)
+    host.store.close()
+    assert saved.revision is not None, saved.problems
+    return saved.revision.digest
+
+
+def bundle(root: Path, name: str, persona: str = "You help.\n", manifest: str = "") -> Path:
+    root.mkdir()
+    (root / "agent.yaml").write_text(f"schema: artificer/v1\nname: {name}\n{manifest}")
+    (root / "persona.md").write_text(persona)
+    return root
+
+
+def tide_on_record(clerk: str) -> str:
+    """A session that has the tide at Norrby on record."""
+    words = ["--provider", "obedient", "--case", "tide-norrby-1"]
+    ran = expecting(1, "eval", INPUTS / "lab" / "suite", clerk, *words)  # the persona has the wrong unit
+    return str(ran.lines[0]["session"])
+
+
+@pytest.fixture
+def clerk(home: Path) -> str:
+    """The clerk of the lab's own suite, played by a model that does what its persona says."""
+    register_provider("obedient", ObedientProvider)
+    stored(INPUTS / "lab" / "clerk")
+    return "harbour-clerk"
+
+
+# --- one run through every door ----------------------------------------------------------------------------
+
+FIXED_BY_LINEAGE = ("kind", "parent", "depth", "inherited", "suite", "sandbox")
+
+
+def told(session: str) -> list[tuple[str, Any]]:
+    """A session's events without ids, times and lineage; calls are numbered as they come."""
+    host = build_host()
+    info, events = host.store.session(session), list(host.store.events(session))
+    host.store.close()
+    assert info is not None
+    calls = [event.data["call"] for event in events if event.kind == "tool_call"]
+    return [("digest", info.digest), *((event.kind, _plain(event, calls)) for event in events)]
+
+
+def _plain(event: Event, calls: list[str]) -> Any:
+    data = dict(event.data)
+    for name in (*(FIXED_BY_LINEAGE if event.kind == "started" else ()), "driven_s", "duration_s"):
+        data.pop(name, None)
+    text = json.dumps(data, sort_keys=True)
+    for number, call in enumerate(calls):
+        text = text.replace(call, f"call {number}")
+    return json.loads(text)
+
+
+def from_the_app(agent: str) -> str:
+    async def start() -> str:
+        host = build_host()
+        supervisor = Supervisor(host)
+        session = supervisor.start(run_launch(host, agent, "live", QUESTION))
+        await supervisor.wait(session)
+        host.store.close()
+        return session
+
+    return asyncio.run(start())
+
+
+def from_a_parent(agent: str, tmp_path: Path) -> str:
+    stored(bundle(tmp_path / "lead", "lead", manifest=f"delegates:\n  presets: [{agent}@live]\n"))
+    task = json.dumps({"tool": "agent", "args": {"preset": f"{agent}@live", "task": QUESTION}})
+    ran = expecting(0, "run", "lead@latest", task)
+    (child,) = [event["data"]["session"] for event in ran.events if event["kind"] == "child"]
+    return str(child)
+
+
+def test_a_run_is_the_same_through_every_door(docs: str, tmp_path: Path) -> None:
+    reference = f"{docs}@live"
+    through = {
+        "app": from_the_app(docs),
+        "command": expecting(0, "run", reference, QUESTION).result["session"],
+        "agent": from_a_parent(docs, tmp_path),
+        "suite": expecting(0, "eval", suite_of(tmp_path / "suite"), reference).lines[0]["session"],
+        "experiment": expecting(0, "experiment", experiment_of(tmp_path / "x.yaml")).lines[0]["session"],
+    }
+    assert len(set(through.values())) == 5
+    told_by = {door: told(session) for door, session in through.items()}
+    assert [kind for kind, _ in told_by["app"]].count("tool_result") == 1
+    for door in ("command", "agent", "suite", "experiment"):
+        assert told_by[door] == told_by["app"], door
+
+
+# --- compare -----------------------------------------------------------------------------------------------
+
+
+def test_two_revisions_are_compared_on_one_task(docs: str) -> None:
+    pair = expecting(0, "compare", f"{docs}@live", f"{docs}@latest", QUESTION).value
+    assert (pair["type"], pair["task"]) == ("comparison", QUESTION)
+    for arm in ("baseline", "candidate"):
+        assert pair[arm]["stop"] == "completed"
+        assert "datum" in pair[arm]["output"]
+        assert pair[arm]["usage"]["requests"] == 2
+        assert pair[arm]["cost"] == {"usd": "0.00"}
+        assert pair[arm]["duration_s"] > 0
+    kinds = {row["id"]: (row["kind"], row["parent"]) for row in expecting(0, "sessions").value}
+    assert kinds[pair["comparison"]] == ("comparison", None)
+    assert kinds[pair["baseline"]["session"]] == kinds[pair["candidate"]["session"]] == ("arm", pair["comparison"])
+
+
+def test_arms_see_neither_each_others_files_nor_each_others_effects(clerk: str, tmp_path: Path) -> None:
+    """Each works on its own copy, and the recorded answers that one has used are still there for the other."""
+    home = build_host().home
+    recorded = tide_on_record(clerk)
+    start = tmp_path / "start"
+    start.mkdir()
+    (start / "given.txt").write_text("given")
+    words = ["compare", clerk, clerk, "How high is the tide at norrby?", "--provider", "obedient", "--files", start]
+    pair = expecting(0, *words, "--replay", recorded).value
+    assert [pair[arm]["output"] for arm in ("baseline", "candidate")] == ["0.4 feet", "0.4 feet"]
+    work = [home / "workspaces" / pair[arm]["session"] / "work" for arm in ("baseline", "candidate")]
+    (work[0] / "given.txt").write_text("changed")
+    assert (work[1] / "given.txt").read_text() == (start / "given.txt").read_text() == "given"
+
+
+def test_an_effect_that_is_not_on_record_is_a_replay_miss(clerk: str) -> None:
+    words, recorded = ["--provider", "obedient"], tide_on_record(clerk)
+    pair = expecting(0, "compare", clerk, clerk, "How high is the tide at ekholm?", *words, "--replay", recorded).value
+    for arm in ("baseline", "candidate"):
+        events = expecting(0, "transcript", pair[arm]["session"]).value
+        (result,) = [event["data"] for event in events if event["kind"] == "tool_result"]
+        assert not result["ok"]
+        assert "replay_miss" in result["output"]
+
+
+def test_a_comparison_of_what_is_not_there_leaves_nothing(docs: str) -> None:
+    before = expecting(0, "sessions").value
+    assert expecting(1, "compare", f"{docs}@live", f"{docs}@nowhere", "x").error["code"] == "not_found"
+    assert expecting(1, "compare", f"{docs}@live", "../../etc", "x").error["code"] == "not_found"
+    assert expecting(0, "sessions").value == before
+
+
+# --- eval and label ----------------------------------------------------------------------------------------
+
+
+def test_eval_is_zero_only_when_every_case_passes(docs: str, tmp_path: Path) -> None:
+    good = expecting(0, "eval", suite_of(tmp_path / "good"), docs).lines
+    assert [(line["type"], line.get("passed")) for line in good] == [("case", True), ("eval", 1)]
+    failing = '- {id: two, task: x, checks: [contains: "never said"]}\n'
+    bad = expecting(1, "eval", suite_of(tmp_path / "bad", more=failing), docs).lines
+    assert bad[-1]["failed"] == ["two"]
+    assert bad[-1]["passed"] == 1
+
+
+def test_the_suite_finds_the_faults_of_persona_and_tool(clerk: str) -> None:
+    chosen = ["fee-40", "fee-41", "fee-51", "depth-ekholm-3", "tide-norrby-2"]
+    cases = [word for name in chosen for word in ("--case", name)]
+    lines = expecting(1, "eval", INPUTS / "lab" / "suite", clerk, "--provider", "obedient", *cases).lines
+    assert lines[-1]["failed"] == ["fee-41", "tide-norrby-2"]
+
+
+def test_a_suite_that_cannot_be_used_is_said_and_nothing_runs(docs: str, tmp_path: Path) -> None:
+    before = expecting(0, "sessions").value
+    broken = suite_of(tmp_path / "broken", more="- {id: two, task: x, checks: [nonsense: 1]}\n")
+    assert expecting(1, "eval", broken, docs).error["code"] == "bad_file"
+    assert expecting(1, "eval", tmp_path / "nowhere", docs).error["code"] == "not_found"
+    assert expecting(1, "eval", suite_of(tmp_path / "s"), docs, "--case", "three").error["code"] == "not_found"
+    assert expecting(0, "sessions").value == before
+
+
+def test_labels_are_stored_and_compared_with_the_checks(docs: str, tmp_path: Path) -> None:
+    evaluation = expecting(0, "eval", suite_of(tmp_path / "suite"), docs).lines[-1]["eval"]
+    words = ["label", evaluation, "--case", "one", "--verdict"]
+    assert expecting(0, *words, "pass").value["agreement"]["rate"] == 1.0
+    found = expecting(0, *words, "fail", "-m", "It quotes too much.").value
+    assert [(row["case"], row["verdict"], row["note"]) for row in found["labels"]] == [
+        ("one", "fail", "It quotes too much.")
+    ]
+    assert found["agreement"] == {"labels": 1, "same": 0, "rate": 0.0, "differ": ["one"]}
+    assert expecting(1, "label", evaluation, "--case", "no", "--verdict", "pass").error["code"] == "not_found"
+    assert artificer("label", evaluation, "--case", "one").code == 2
+
+
+def test_labels_come_as_lines_too(docs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    evaluation = expecting(0, "eval", suite_of(tmp_path / "suite"), docs).lines[-1]["eval"]
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"case": "one", "verdict": "unsure"}\n'))
+    (row,) = expecting(0, "label", evaluation).value["labels"]
+    assert (row["case"], row["verdict"]) == ("one", "unsure")
+
+
+def test_a_record_is_read_and_not_resumed(docs: str, tmp_path: Path) -> None:
+    evaluation = expecting(0, "eval", suite_of(tmp_path / "suite"), docs).lines[-1]["eval"]
+    before = expecting(0, "transcript", evaluation).lines
+    assert expecting(1, "resume", evaluation, "-m", "Go on").error["code"] == "not_found"
+    assert expecting(0, "transcript", evaluation).lines == before
+
+
+# --- experiment --------------------------------------------------------------------------------------------
+
+
+def test_an_experiment_prints_its_cells_and_goes_on_where_it_was(docs: str, tmp_path: Path) -> None:
+    first = expecting(0, "experiment", experiment_of(tmp_path / "x.yaml", repeats=2)).lines
+    assert [line["type"] for line in first] == ["cell", "cell", "experiment"]
+    assert first[-1]["stops"] == {"completed": 2}
+    again = expecting(0, "experiment", experiment_of(tmp_path / "x.yaml", repeats=3)).lines
+    assert [line.get("recorded", False) for line in again[:-1]] == [True, True, False]
+    arms = [row for row in expecting(0, "sessions").value if row["kind"] == "arm"]
+    assert len(arms) == 3
+
+
+def test_an_experiment_that_cannot_be_used_is_said(docs: str, tmp_path: Path) -> None:
+    file = experiment_of(tmp_path / "x.yaml")
+    assert expecting(1, "experiment", tmp_path / "no.yaml").error["code"] == "bad_file"
+    assert expecting(1, "experiment", file, "--engine", "nowhere://x").error["code"] == "not_found"
+    file.write_text(file.read_text().replace("documentation@live", "../documentation"))
+    assert expecting(1, "experiment", file).error["code"] == "bad_file"
