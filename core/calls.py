@@ -105,6 +105,7 @@ class Calls:
         workspace_digest: Callable[[], str | None] = lambda: None,
         *,
         unsafe: bool = False,
+        allow_code: Callable[[str], None] = lambda call: None,
     ) -> None:
         self._log = log
         self._tools = {tool.spec.name: tool for tool in tools}
@@ -113,6 +114,7 @@ class Calls:
         self._open_workspace = open_workspace
         self._workspace_digest = workspace_digest
         self._unsafe = unsafe
+        self._allow_code = allow_code
         self._digest: str | None = None
         self._arguments: dict[str, Arguments] = {}
 
@@ -144,6 +146,8 @@ class Calls:
             case "ask":
                 raise Parked(Stop.NEEDS_APPROVAL, self._approval(call), call.name)
             case "allow":
+                if tool.code:
+                    self._allow_code(call.id)
                 await self._execute(tool, call)
 
     def _decision(self, tool: Tool, call: ToolCall) -> Decision:

@@ -7,7 +7,7 @@ import contextlib
 import re
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from core.bridge import Assembled, assemble
 from core.builder.state import BuildState
@@ -200,7 +200,7 @@ class Drive:
         digest = WorkspaceDigest(self.host.workspace_path(self.log.id))
         unsafe = self.sandbox is not None and self.sandbox.unsafe
         given = (self.log, agent.tools, agent.persona.policy, self.grants, self._open_workspace, digest.take)
-        return Calls(*given, unsafe=unsafe)
+        return Calls(*given, unsafe=unsafe, allow_code=self._allow_code)
 
     def _cli_input(self, agent: Assembled, provider: CliProvider) -> CliInput:
         info, persona, calls = self.log.info, agent.persona, self._calls(agent)
@@ -352,22 +352,27 @@ class Drive:
         if self.workspace is None:
             if self.sandbox is None:
                 raise SandboxUnavailable("No sandbox was chosen for this session.")
-            self._allow_unsafe(self.sandbox, call)
+            self._allow_unsafe(self.sandbox, call, "commands")
             path, network = self.host.workspace_path(self.log.id), self.standing.network
             self.workspace = await self.sandbox.open(path, network=network)
         return self.workspace
 
-    def _allow_unsafe(self, sandbox: Sandbox, call: str) -> None:
+    def _allow_code(self, call: str) -> None:
+        """Code of the agent's own runs where it is isolated, or after a yes, whoever thinks."""
+        if self.sandbox is not None:
+            self._allow_unsafe(self.sandbox, call, "the agent's code")
+
+    def _allow_unsafe(self, sandbox: Sandbox, call: str, what: Literal["commands", "the agent's code"]) -> None:
         """The unsafe mode needs a yes, unless it was asked for by name or no source code can run."""
         if not sandbox.unsafe or self._sandbox_name() == sandbox.name or UNSAFE_TOOL in self.grants.session:
             return
         seen = self.grants.once.get(call, {})
         if seen.get("unsafe") or seen.get("tool") == UNSAFE_TOOL or self._always(UNSAFE_TOOL):
             return
-        if self.provider is not None and self.provider.runs_no_source_code:
+        if what == "commands" and self.provider is not None and self.provider.runs_no_source_code:
             return
         message = (
-            "No sandbox works here, so commands would run directly on this machine, with your rights. "
+            f"No sandbox works here, so {what} would run directly on this machine, with your rights. "
             "Allow that for this session? (Or give --sandbox process.)"
         )
         detail = {"tool": UNSAFE_TOOL}

@@ -115,7 +115,7 @@ class Tool:
     `default` is the policy where the agent's own says nothing. `writes` is true where it may change the
     workspace (its digest is taken afterwards). `parallel` tools of one turn may run at once. What a `recorded` tool
     does outside its sandbox is all on record, each thing at most once: a call of it that was cut off by a crash runs
-    again from the record.
+    again from the record. `code` tools run code of the agent's own: where nothing isolates, only after a yes to that.
     """
 
     spec: ToolSpec
@@ -125,6 +125,7 @@ class Tool:
     parallel: bool = False
     polls: bool = False
     recorded: bool = False
+    code: bool = False
 
 
 class UnknownResource(LookupError):

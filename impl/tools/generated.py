@@ -30,7 +30,7 @@ def _tool(shop: ToolShop, name: str) -> Tool:
         return await call_tool(shop, name, manifest, args, context)
 
     # Without isolation a tool may do more than what is on record.
-    return Tool(spec, run, recorded=not shop.sandbox.unsafe)
+    return Tool(spec, run, recorded=not shop.sandbox.unsafe, code=True)
 
 
 def _schema(manifest: ToolManifest, directory: Path) -> Mapping[str, Any]:
@@ -44,6 +44,8 @@ async def call_tool(
     shop: ToolShop, name: str, manifest: ToolManifest, args: Mapping[str, Any], context: ToolContext
 ) -> ToolOutput:
     """One call: its result as JSON or text, or an error with its type first. Raises SandboxUnavailable."""
+    if shop.sandbox.unsafe:
+        await context.workspace()  # asks the person, as for any code that runs without isolation
     broker = shop.broker(name, manifest, context.call, context.emit)
     ran = await run_tool(
         await shop.opened(),

@@ -104,12 +104,13 @@ def test_answers_given_ahead_cover_approvals_too(turns: Turns, asker: str) -> No
 
 @pytest.fixture
 def unsafe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine without bubblewrap."""
+    """A machine without bubblewrap or Docker."""
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no-docker")
     tools = tmp_path / "bin"
     tools.mkdir()
     for directory in os.environ["PATH"].split(os.pathsep):
         for path in Path(directory).glob("*"):
-            if path.name != "bwrap" and not (tools / path.name).exists():
+            if path.name != "bwrap" and not os.path.lexists(tools / path.name):
                 (tools / path.name).symlink_to(path)
     monkeypatch.setenv("PATH", str(tools))
 
@@ -134,6 +135,50 @@ def test_a_no_to_the_unsafe_mode_runs_nothing(unsafe: None, turns: Turns, home: 
     result = expecting(12, "build", "-m", "x").result
     expecting(10, "answer", result["session"], "deny")
     assert not list((home / "workspaces").rglob("a"))
+
+
+@pytest.fixture
+def teller(home: Path, tmp_path: Path) -> str:
+    """A published agent with a tool that leaves a mark where it runs."""
+    bundle = tmp_path / "teller"
+    (bundle / "tools" / "tell").mkdir(parents=True)
+    (bundle / "agent.yaml").write_text("schema: artificer/v1\nname: teller\ntools: [tell]\n")
+    (bundle / "persona.md").write_text("You tell.\n")
+    schema = "input_schema: {type: object, properties: {path: {type: string}}, required: [path]}\n"
+    (bundle / "tools" / "tell" / "tool.yaml").write_text(f"name: tell\ndescription: Leaves a mark.\n{schema}")
+    (bundle / "tools" / "tell" / "tool.py").write_text(
+        "def run(ctx, input):\n    open(input['path'], 'w').close()\n    return 'told'\n"
+    )
+    expecting(0, "save", bundle)
+    expecting(0, "validate", "teller")
+    expecting(0, "publish", "teller")
+    return "teller"
+
+
+def test_an_agents_own_code_asks_without_isolation_also_under_rules(
+    teller: str, unsafe: None, home: Path, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    task = f'tell path="{mark}"'
+    asked = expecting(12, "run", teller, task).result
+    assert "directly on this machine" in asked["waiting"]["message"]
+    expecting(0, "answer", asked["session"], "deny")
+    assert not mark.exists()
+    expecting(0, "answer", expecting(12, "run", teller, task).result["session"], "once")
+    assert mark.exists()
+
+
+def test_an_agents_own_code_asks_without_isolation_whoever_thinks(
+    teller: str, unsafe: None, turns: Turns, tmp_path: Path
+) -> None:
+    turns(call("tell", path=str(tmp_path / "mark")), "Done.")
+    expecting(12, "run", teller, "go")
+    assert not (tmp_path / "mark").exists()
+
+
+def test_the_unsafe_mode_by_name_is_the_yes_to_an_agents_own_code(teller: str, unsafe: None, tmp_path: Path) -> None:
+    expecting(0, "run", teller, f'tell path="{tmp_path}/mark"', "--sandbox", "process")
+    assert (tmp_path / "mark").exists()
 
 
 def test_an_isolating_sandbox_that_was_asked_for_is_never_replaced(unsafe: None, home: Path) -> None:
