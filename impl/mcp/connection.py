@@ -106,12 +106,13 @@ class Connection:
                 opened.set_exception(_why(error))
 
     async def _end(self) -> None:
-        self._session = None
+        opened, self._session = self._session is not None, None
         task, self._task = self._task, None
         if task is None:
             return
-        self._over.set()
-        await asyncio.wait({task}, timeout=CLOSE_S)
+        if opened:
+            self._over.set()
+            await asyncio.wait({task}, timeout=CLOSE_S)
         if not task.done():
             task.cancel()
             await asyncio.wait({task}, timeout=CLOSE_S)

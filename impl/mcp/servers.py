@@ -61,7 +61,6 @@ class McpServers:
     """The servers that `manifest` declares. `root` is the bundle as laid out, `place` a directory of the session's.
 
     `credential(name)` gives a value or None, in a thread; `replay` answers from another run instead of the network.
-    `start_s` bounds connecting, `call_s` an answer, in seconds.
     """
 
     host: Host
@@ -74,8 +73,6 @@ class McpServers:
     credential: Callable[[str], str | None]
     emit: Emit
     replay: ReplayBook | None = None
-    start_s: float = START_S
-    call_s: float = CALL_S
     _connections: list[Connection] = field(default_factory=list)
 
     async def tools(self) -> list[Tool]:
@@ -146,7 +143,7 @@ class McpServers:
 
     def keep(self, streams: Callable[[], Any]) -> Connection:
         """A connection that is closed with the rest."""
-        connection = Connection(streams, start_s=self.start_s, call_s=self.call_s)
+        connection = Connection(streams, start_s=START_S, call_s=CALL_S)
         self._connections.append(connection)
         return connection
 

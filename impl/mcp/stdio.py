@@ -56,6 +56,11 @@ async def stdio_streams(server: Server) -> AsyncIterator[tuple[Any, Any]]:
                 connected = await _answered(called, running)
                 async with _pumping(*connected) as streams:
                     yield streams
+            except Exception:  # whatever it was, the end of the server's process explains it better
+                await asyncio.wait({running}, timeout=0.5)
+                if running.done():
+                    raise _ended(running) from None
+                raise
             finally:
                 running.cancel()
                 await asyncio.wait({running}, timeout=2.0)
@@ -84,11 +89,16 @@ async def _answered(called: asyncio.Future[Connected], running: asyncio.Future[C
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     if called.done():
         return called.result()
+    raise _ended(running)
+
+
+def _ended(running: asyncio.Future[CommandResult]) -> McpProblem:
+    """Why a server's process is over, with the last line it printed for people."""
     if (fault := running.exception()) is not None:
-        raise McpProblem(UNAVAILABLE, plain(str(fault), 300)) from None
-    said = running.result()
-    last = said.output.strip().splitlines()[-1:] or ["it printed nothing"]
-    raise McpProblem(UNAVAILABLE, f"it does not start ({plain(last[0], 200)})")
+        return McpProblem(UNAVAILABLE, plain(str(fault), 300))
+    done = running.result()
+    last = done.output.strip().splitlines()[-1:] or ["it printed nothing"]
+    return McpProblem(UNAVAILABLE, f"it ended with exit code {done.exit_code} ({plain(last[0], 200)})")
 
 
 @contextlib.asynccontextmanager
