@@ -17,7 +17,7 @@ from core import CliProvider, Outcome, Stop
 from core.driver import Limits
 from impl.providers import load_provider
 from tests.harness.clis import CliStage, Model, alive, anthropic_model, installed, refused, responses_model, using
-from tests.harness.commands import expecting
+from tests.harness.commands import Running, environment, expecting
 from tests.harness.eval_driver import eventually, tool
 from tests.harness.servers import HOLD, Reply
 
@@ -386,8 +386,21 @@ args = ["{tmp_path}/started"]
     assert not (mine / "sessions").exists()
 
 
-def children() -> list[int]:
-    """Living processes that descend from this one and have a session of their own."""
+def test_it_does_not_outlive_a_killed_owner(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with cli.model(using("run_sandbox", command="echo hi"), Reply([b": \n\n", HOLD])) as model:
+        more = {cli.key: "sk-test-key", cli.address: model.url + cli.suffix}
+        words = ("build", "-m", "x", "--provider", f"{cli.name}:api", "--model", cli.model_name)
+        with Running(*words, env=environment(**more)) as running:
+            running.event("tool_result")
+            started = children(running.process.pid)
+            assert started
+            running.kill()
+        while any(map(alive, started)):
+            time.sleep(0.05)
+
+
+def children(parent: int | None = None) -> list[int]:
+    """Living processes that this one, or `parent`, started."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -395,6 +408,6 @@ def children() -> list[int]:
                 fields = (entry / "stat").read_text("utf-8").rsplit(")", 1)[-1].split()
             except OSError:
                 continue
-            if int(fields[1]) == os.getpid() and fields[0] != "Z":
+            if int(fields[1]) == (parent or os.getpid()) and fields[0] != "Z":
                 found.append(int(entry.name))
     return found
