@@ -22,6 +22,7 @@ KINDS: Final = frozenset(
         "settings",  # provider, model, sandbox, limits: what changed
         "log",  # call, text: output of a command while it runs
         "source",  # url | path, commit, licence, files, bytes
+        "tool_check",  # path, tool, digest, registered, problems: a generated tool of a draft was registered, or not
         "revision",  # agent, digest, parents, message, by
         "validation",  # id, digest, passed, problems
         "published",  # agent, channel, digest, previous, validation_run, by, refused

@@ -36,6 +36,9 @@ class Settings:
     """A PEM file of certificate authorities that programs in sandboxes trust."""
     sandbox_ttl: int = 14_400
     """Seconds after which an idle sandbox is replaced by a fresh one; its `/work` stays. 0 is never."""
+    package_index: str | None = None
+    """Where what generated tools require is installed from: an index's https address, or a directory of wheels on this
+    machine; None takes the public index."""
     workspace_quota: int = 10_000
     """Megabytes one workspace may take on disk. 0 is no limit."""
     context_window: int | None = None
@@ -52,13 +55,14 @@ class Settings:
 
 
 _TYPES: Mapping[str, type] = {"context_window": int, "sandbox_ttl": int, "workspace_quota": int, "ca_bundle": Path}
-_YOURS = frozenset({"allow_cidrs", "ca_bundle"})
+_YOURS = frozenset({"allow_cidrs", "ca_bundle", "package_index"})
 """Settings that a repository one happens to stand in must not have a say in."""
 _TABLE = {
     "kind": "sandbox",
     "image": "sandbox_image",
     "allow_cidrs": "allow_cidrs",
     "ca_bundle": "ca_bundle",
+    "package_index": "package_index",
     "ttl": "sandbox_ttl",
     "quota": "workspace_quota",
 }
@@ -130,6 +134,8 @@ def _read(path: Path) -> dict[str, Any]:
 def _typed(name: str, value: Any, where: str) -> Any:
     if name == "allow_cidrs":
         return _cidrs(value, where)
+    if name == "package_index":
+        return _index(value, where)
     kind = _TYPES.get(name, str)
     if kind is int and isinstance(value, str) and value.isdigit():
         return int(value)
@@ -150,6 +156,18 @@ def _cidrs(value: Any, where: str) -> tuple[str, ...]:
         return tuple(str(ipaddress.ip_network(text.strip(), strict=False)) for text in listed if text.strip())
     except ValueError as error:
         raise SettingsError(f"{where}: allow_cidrs: {error}. A range is written like 192.0.2.0/24.") from None
+
+
+def _index(value: Any, where: str) -> str:
+    """An address without a password (what installs sees it, and sandboxes hold no secret), or a directory."""
+    if isinstance(value, str) and value.startswith("https://") and "@" not in value:
+        return value
+    path = Path(value).expanduser().absolute() if isinstance(value, str) and "://" not in value else None
+    if path is None or not path.is_dir():
+        raise SettingsError(
+            f"{where}: package_index is {value!r}; it takes an https address without a password, or a directory."
+        )
+    return str(path)
 
 
 def _file(name: str, value: str, where: str) -> Path:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from core.builder.registration import compare, register
 from core.builder.state import BuildState
-from core.bundle.checks import CHECKS_VERSION, check_tool
+from core.bundle.checks import CHECKS_VERSION
 from core.bundle.fields import is_agent_name
 from core.bundle.manifest import MANIFEST, parse_manifest
 from core.bundle.problems import Problem, ProblemCode
@@ -329,7 +330,8 @@ def _get_agent_bundle(world: BuilderWorld) -> Tool:
 def _register_agent_tool(world: BuilderWorld) -> Tool:
     spec = ToolSpec(
         "register_agent_tool",
-        "Check one generated tool's directory: tool.yaml, its Python file, its schema. It takes a path alone.",
+        "Check one generated tool: install what it requires, run its examples on their recorded effects. "
+        "It takes a path alone.",
         schema(("path",), path={**_WORD, "description": "the tool's directory, inside /work"}),
     )
 
@@ -338,8 +340,14 @@ def _register_agent_tool(world: BuilderWorld) -> Tool:
             path = world.inside(args["path"])
         except ValueError as error:
             return _error("outside", str(error))
-        problems = await asyncio.to_thread(check_tool, path)
-        return _out({"path": args["path"], "problems": [p.to_json() for p in problems]}, ok=not problems)
+        unsafe = bool(world.environment.get("unsafe"))
+        checks = () if unsafe else world.host.checks(world.host, world.environment.get("sandbox"))
+        found = await asyncio.to_thread(register, path, checks)
+        if unsafe:
+            found.notes.append("Its examples were not run: the sandbox here isolates nothing.")
+        facts = {"path": args["path"], **found.to_json()}
+        context.emit("tool_check", {key: facts[key] for key in ("path", "tool", "digest", "registered", "problems")})
+        return _out(facts, ok=not found.problems)
 
     return Tool(spec, run)
 
@@ -372,9 +380,20 @@ def _validate_agent(world: BuilderWorld) -> Tool:
         if state.agent is None or state.digest is None:
             return _error("nothing_saved", "There is no revision yet: save_agent first.")
         ran = await _validate(world, context, state.agent, state.digest)
-        return _out(_summary(ran), ok=ran.passed)
+        tools = await asyncio.to_thread(_compared, world, state.agent, state.digest)
+        return _out({**_summary(ran), **({"tools": tools} if tools else {})}, ok=ran.passed)
 
     return Tool(spec, run)
+
+
+def _compared(world: BuilderWorld, agent: str, digest: str) -> dict[str, dict[str, Any]]:
+    """Of each tool of a revision, whether exactly that was registered in this session. The gate asks nobody that."""
+    registered: dict[str, set[str]] = {}
+    for event in world.host.store.events(world.session, kinds=("tool_check",)):
+        if event.data.get("registered") is True:
+            registered.setdefault(str(event.data.get("tool")), set()).add(str(event.data.get("digest")))
+    revision = world.host.store.revision(agent, digest)
+    return compare(revision.files if revision else (), registered)
 
 
 async def _validate(world: BuilderWorld, context: ToolContext, agent: str, digest: str) -> ValidationRun:

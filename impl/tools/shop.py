@@ -157,5 +157,11 @@ class ToolShop:
 
 
 def environments(host: Host, sandbox: Sandbox) -> Environments:
-    """The environments of a host for a kind of sandbox."""
-    return Environments(host.home, sandbox)
+    """The environments of a host for a kind of sandbox, installed from where its settings say."""
+    index = host.settings.package_index
+    if index is None:
+        return Environments(host.home, sandbox)
+    if "://" in index:
+        return Environments(host.home, sandbox, ("--index-url", index))
+    wheels = f"{_INSIDE}/wheels"
+    return Environments(host.home, sandbox, ("--no-index", "--find-links", wheels), {wheels: Path(index)})

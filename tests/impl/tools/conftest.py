@@ -43,7 +43,12 @@ class Bench:
     log: list[str] = field(default_factory=list)
 
     async def run(
-        self, body: str, input: Mapping[str, Any] | None = None, timeout: float = 20, **broker: Any
+        self,
+        body: str,
+        input: Mapping[str, Any] | None = None,
+        timeout: float = 20,
+        environment: str | None = None,
+        **broker: Any,
     ) -> ToolRun:
         """Run it; keyword arguments go to the broker."""
         self.events, self.log = [], []
@@ -68,6 +73,7 @@ class Bench:
             broker=Broker(**given),
             log=self.log.append,
             timeout=timeout,
+            environment=environment,
         )
 
     def recorded(self, *kinds: str) -> list[Event]:
@@ -79,7 +85,7 @@ class Bench:
         ]
 
 
-Open = Callable[[str], Awaitable[Bench]]
+Open = Callable[..., Awaitable[Bench]]
 
 
 @pytest.fixture
@@ -87,7 +93,7 @@ async def opened(tmp_path: Path) -> AsyncIterator[Open]:
     """Opens a bench by kind of sandbox."""
     benches: list[Bench] = []
 
-    async def go(kind: str) -> Bench:
+    async def go(kind: str, environments: Mapping[str, Path] | None = None) -> Bench:
         sandbox = SANDBOXES[kind](Options(home=tmp_path, image="local"))
         if (problem := await sandbox.probe()) is not None:
             pytest.skip(f"{kind} does not work here: {problem}")
@@ -96,6 +102,7 @@ async def opened(tmp_path: Path) -> AsyncIterator[Open]:
         (tmp_path / "corpus" / "a.md").write_text("# A\n")
         inside = "/run/artificer"
         shown = {f"{inside}/{name}": tmp_path / name for name in ("tools", "link", "corpus")}
+        shown |= {f"{inside}/environments/{key}": path for key, path in (environments or {}).items()}
         workspace = await sandbox.open(tmp_path / "scratch", shown={**shown, f"{inside}/run.py": RUNNER})
         place = Place(
             workspace,
@@ -105,6 +112,7 @@ async def opened(tmp_path: Path) -> AsyncIterator[Open]:
             tools=f"{inside}/tools",
             scratch="/work",
             corpus=f"{inside}/corpus",
+            environments=f"{inside}/environments",
         )
         benches.append(Bench(place, tmp_path / "tools"))
         return benches[-1]
