@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Example,
         Manifest,
         ManifestError,
+        McpServer,
         ToolManifest,
         dump_manifest,
         dump_tool,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         save_revision,
         validate_revision,
     )
+    from core.bundle.schemas import judge_schema
     from core.bundle.secret_scan import scan_for_secrets
     from core.bundle.strict_yaml import dump_yaml
     from core.bundle.tree import digest_tree, scan_tree, write_tree
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from core.doors import build_launch, cancel_abandoned, run_launch
     from core.driver import (
         CorpusDocument,
+        Decision,
         Driver,
         Limits,
         Passage,
@@ -105,11 +108,21 @@ if TYPE_CHECKING:
         Transport,
     )
     from core.events import Event, encode
+    from core.lab.comparison import compare
+    from core.lab.evaluator import Judged, evaluate, totals
+    from core.lab.experiment import Attempts, load_experiment, run_experiment
+    from core.lab.handover import Start
+    from core.lab.labels import LABEL_WORDS, Label, UnknownCase, add_label, agreement, labels_now
+    from core.lab.lineage import tree_of
+    from core.lab.records import Reading, Record
+    from core.lab.runner import NotAPreset, Preset, Runner, Setting, resolve_preset
+    from core.lab.suite import BadSuite, CannedTool, Suite, load_suite
     from core.launch import Busy, LaunchInput, Mailbox, NoSuchSession, Outcome, launch_agent, outside
     from core.policy import limits_from
     from core.ports import (
         ChannelEntry,
         CommandResult,
+        Engine,
         Host,
         Revision,
         Sandbox,
@@ -156,6 +169,16 @@ if TYPE_CHECKING:
     from core.tools import run_command
 
 _HOMES = {
+    "core.lab.suite": "BadSuite CannedTool Suite load_suite",
+    "core.lab.runner": "NotAPreset Preset Runner Setting resolve_preset",
+    "core.lab.records": "Reading Record",
+    "core.lab.lineage": "tree_of",
+    "core.lab.labels": "Label UnknownCase LABEL_WORDS add_label agreement labels_now",
+    "core.lab.handover": "Start",
+    "core.lab.experiment": "Attempts load_experiment run_experiment",
+    "core.lab.evaluator": "Judged evaluate totals",
+    "core.lab.comparison": "compare",
+    "core.bundle.schemas": "judge_schema",
     "core.answers": "Answer NoAnswer choose read_answer",
     "core.bridge": "Assembled NameClash assemble",
     "core.builder.state": "BuildState",
@@ -163,7 +186,8 @@ _HOMES = {
     "core.bundle.checks": "CHECKS_VERSION CheckOutcome check_bundle check_tool run_checks",
     "core.bundle.diff": "BundleDiff diff_revisions",
     "core.bundle.manifest": (
-        "Example Manifest ManifestError ToolManifest dump_manifest dump_tool parse_manifest read_manifest read_tool"
+        "Example Manifest ManifestError McpServer ToolManifest dump_manifest dump_tool parse_manifest "
+        "read_manifest read_tool"
     ),
     "core.bundle.problems": "Problem ProblemCode",
     "core.bundle.revisions": (
@@ -181,7 +205,8 @@ _HOMES = {
     "core.cli_provider": "CliProvider OUR_SERVER Route ask_cli merge_environment",
     "core.doors": "build_launch cancel_abandoned run_launch",
     "core.driver": (
-        "CorpusDocument Driver Limits Passage Persona Skill SkillInfo Tool ToolContext ToolOutput UnknownResource"
+        "CorpusDocument Decision Driver Limits Passage Persona Skill SkillInfo Tool ToolContext ToolOutput "
+        "UnknownResource"
     ),
     "core.effects.addresses": "is_public_address",
     "core.effects.broker": "Broker NeedsCredential",
@@ -199,8 +224,8 @@ _HOMES = {
     "core.launch": "Busy LaunchInput Mailbox NoSuchSession Outcome launch_agent outside",
     "core.policy": "limits_from",
     "core.ports": (
-        "ChannelEntry CommandResult Host Revision Sandbox SandboxUnavailable SearchHit SecretRow Secrets SecretsError "
-        "SessionInfo Store StoreError TreeEntry ValidationRun Workspace"
+        "ChannelEntry CommandResult Engine Host Revision Sandbox SandboxUnavailable SearchHit SecretRow "
+        "Secrets SecretsError SessionInfo Store StoreError TreeEntry ValidationRun Workspace"
     ),
     "core.progress": "ProgressGuard Step Verdict",
     "core.provider": (

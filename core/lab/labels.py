@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, get_args
 from core.lab.records import Record
 
 Word = Literal["pass", "fail", "unsure"]
-WORDS: Final[tuple[Word, ...]] = get_args(Word)
+LABEL_WORDS: Final[tuple[Word, ...]] = get_args(Word)
 
 
 @dataclass(frozen=True, slots=True)

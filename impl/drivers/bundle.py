@@ -30,8 +30,8 @@ from core import (
     has_values,
     materialise,
     read_manifest,
+    tree_of,
 )
-from core.lab.lineage import tree_of
 from impl.drivers.skills import SkillShelf
 
 if TYPE_CHECKING:

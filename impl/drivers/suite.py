@@ -10,19 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from core import (
+    CannedTool,
     CorpusDocument,
     Driver,
     Passage,
     Persona,
     Skill,
+    Suite,
     Tool,
     ToolContext,
     ToolOutput,
     ToolSpec,
     UnknownResource,
+    load_suite,
     recorded_example,
 )
-from core.lab.suite import CannedTool, Suite, load_suite
 from impl.drivers.skills import SkillShelf
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.ports import Engine
+from core import Engine
 
 
 class NoEngine(LookupError):

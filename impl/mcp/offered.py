@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from core.bundle.schemas import judge_schema
+from core import judge_schema
 from impl.mcp.problems import plain
 
 if TYPE_CHECKING:
     import mcp_types as types
 
-    from core.driver import Decision
+    from core import Decision
 
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every provider takes as a tool's name."""

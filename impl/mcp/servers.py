@@ -23,6 +23,7 @@ from core import (
     Host,
     Ledger,
     Manifest,
+    McpServer,
     NeedsCredential,
     ReplayBook,
     Sandbox,
@@ -36,7 +37,6 @@ from core import (
     ref_for,
     waiting_for,
 )
-from core.bundle.manifest import McpServer
 from impl.mcp.connection import CALL_S, START_S, Connection
 from impl.mcp.http import EffectWire, http_streams
 from impl.mcp.offered import Offered, offer, text_of

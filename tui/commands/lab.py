@@ -18,10 +18,7 @@ from tui.commands.hosting import build_host
 from tui.commands.sessions import Json, LimitWords, ModelName, ProviderName, SandboxName, find, limits
 
 if TYPE_CHECKING:
-    from core import Host
-    from core.lab.evaluator import Judged
-    from core.lab.records import Record
-    from core.lab.runner import Preset, Runner, Setting
+    from core import Host, Judged, Preset, Record, Runner, Setting
 
 T = TypeVar("T")
 Replay = Annotated[str | None, typer.Option("--replay", help="Answer effects from this session's record alone.")]
@@ -52,9 +49,9 @@ def compare(
     as_json: Json = False,
 ) -> int:
     """Run one task on two revisions side by side: evidence, not a judgement."""
-    from core.lab.comparison import compare as run_both
-    from core.lab.handover import Start as Beginning
-    from core.lab.records import Record
+    from core import Record
+    from core import Start as Beginning
+    from core import compare as run_both
 
     host = build_host()
     setting = _setting(host, provider, model, sandbox)
@@ -105,14 +102,13 @@ def evaluate(
     as_json: Json = False,
 ) -> int:
     """Run a suite's cases on an agent and judge each by its checks; 0 only when every case passed."""
-    from core.lab.evaluator import evaluate as judge_all
-    from core.lab.evaluator import totals
-    from core.lab.records import Reading, Record
+    from core import Reading, Record, totals
+    from core import evaluate as judge_all
     from impl.engines import open_engine
 
     host = build_host()
     with _reading(suite):
-        from core.lab.suite import load_suite
+        from core import load_suite
 
         loaded = load_suite(suite)
     setting, preset = _setting(host, provider, model, sandbox), _preset(host, agent)
@@ -180,14 +176,13 @@ def label(
     as_json: Json = False,
 ) -> int:
     """Say of an evaluation's cases whether they are good; how far the checks agree is printed."""
-    from core.lab.labels import WORDS, agreement, labels_now
-    from core.lab.records import Record
+    from core import LABEL_WORDS, Record, agreement, labels_now
 
     host = build_host()
     info = find(host, evaluation)
     if info.kind != "evaluation":
         raise output.Refused("not_found", f"{info.id} is no evaluation.", "List them with: artificer sessions")
-    if (case is None) != (verdict is None) or (verdict is not None and verdict not in WORDS):
+    if (case is None) != (verdict is None) or (verdict is not None and verdict not in LABEL_WORDS):
         raise typer.BadParameter("give --case ID and --verdict pass|fail|unsure together, or neither")
     try:
         record = Record.append_to(host, info.id)
@@ -208,11 +203,11 @@ def label(
 
 
 def _label(record: Record, case: str, word: str, note: str, by: str) -> None:
-    from core.lab.labels import WORDS, Label, UnknownCase, add_label
+    from core import LABEL_WORDS, Label, UnknownCase, add_label
 
-    verdict = next((known for known in WORDS if known == word), None)
+    verdict = next((known for known in LABEL_WORDS if known == word), None)
     if verdict is None:
-        raise output.Refused("usage", f"{word!r} is no verdict.", f"Say one of {', '.join(WORDS)}.")
+        raise output.Refused("usage", f"{word!r} is no verdict.", f"Say one of {', '.join(LABEL_WORDS)}.")
     try:
         add_label(record, Label(case, verdict, note, by))
     except UnknownCase as error:
@@ -258,13 +253,13 @@ def experiment(
     as_json: Json = False,
 ) -> int:
     """Run every cell of an experiment; run again, it goes on with those that have no result yet."""
-    from core.lab.records import Record
+    from core import Record
     from impl.engines import NoEngine, open_engine
 
     host = build_host()
     given = _setting(host, provider, model, sandbox, default=False)
     with _reading(file):
-        from core.lab.experiment import Attempts, load_experiment, run_experiment
+        from core import Attempts, load_experiment, run_experiment
 
         loaded = load_experiment(file, host.store, given)
     _check(host, loaded.setting)
@@ -315,7 +310,7 @@ def _cell(row: Mapping[str, Any]) -> str:
 
 def _driving(host: Host, work: Callable[[Runner], Awaitable[T]]) -> T:
     """Do `work` with a runner whose sessions other processes can reach. Interrupted, all it runs is settled first."""
-    from core.lab.runner import Runner
+    from core import Runner
     from impl.control import serve
 
     async def go() -> T:
@@ -347,7 +342,7 @@ def _recording(record: Record, summary: Callable[[Any], str]) -> Iterator[list[A
 def _setting(
     host: Host, provider: str | None, model: str | None, sandbox: str | None, *, default: bool = True
 ) -> Setting:
-    from core.lab.runner import Setting
+    from core import Setting
 
     setting = Setting(provider, model, sandbox)
     if default:
@@ -365,7 +360,7 @@ def _check(host: Host, setting: Setting) -> None:
 
 
 def _preset(host: Host, name: str) -> Preset:
-    from core.lab.runner import NotAPreset, resolve_preset
+    from core import NotAPreset, resolve_preset
 
     try:
         return resolve_preset(host.store, name, default="latest")
@@ -383,8 +378,7 @@ def _unlock(host: Host, presets: Sequence[Preset]) -> None:
 @contextlib.contextmanager
 def _reading(path: str) -> Iterator[None]:
     """What is wrong with a suite or an experiment's file, as the command's refusal."""
-    from core.lab.runner import NotAPreset
-    from core.lab.suite import BadSuite
+    from core import BadSuite, NotAPreset
 
     try:
         yield
