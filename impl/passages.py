@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Literal
 
 #: Characters a passage may have, but for a short end of its section (under `MIN_PASSAGE`) kept with it;
@@ -44,25 +45,25 @@ def split(text: str, extension: str) -> tuple[str, list[Piece]]:
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     blocks = list(_READERS.get(extension, _plain)(lines))
     title = next((b.text for b in blocks if b.kind == "heading"), "")
-    return title, list(_pieces(blocks))
+    return title, list(_pieces(blocks, lines))
 
 
-def _pieces(blocks: Sequence[Block]) -> Iterator[Piece]:
+def _pieces(blocks: Sequence[Block], lines: Sequence[str]) -> Iterator[Piece]:
     headings: list[tuple[int, str]] = []
     section: list[Block] = []
     for block in blocks:
         if block.kind != "heading":
             section.append(block)
             continue
-        yield from _pack(section, [h for _, h in headings])
+        yield from _pack(section, [h for _, h in headings], lines)
         section = []
         while headings and headings[-1][0] >= block.level:
             headings.pop()
         headings.append((block.level, block.text))
-    yield from _pack(section, [h for _, h in headings])
+    yield from _pack(section, [h for _, h in headings], lines)
 
 
-def _pack(section: Sequence[Block], headings: Sequence[str]) -> Iterator[Piece]:
+def _pack(section: Sequence[Block], headings: Sequence[str], lines: Sequence[str]) -> Iterator[Piece]:
     """Fill passages greedily; a code block stays with the words that introduce it."""
     heading, trail = (headings[-1], tuple(headings[:-1])) if headings else ("", ())
     groups: list[list[Block]] = []
@@ -74,7 +75,23 @@ def _pack(section: Sequence[Block], headings: Sequence[str]) -> Iterator[Piece]:
     if len(groups) > 1 and _size(groups[-1]) < MIN_PASSAGE and _size(groups[-2]) <= MAX_PASSAGE:
         groups[-2].extend(groups.pop())  # a last line or two by itself would say nothing
     for number, group in enumerate(groups):
-        yield Piece(group[0].line, heading, trail, "\n\n".join(b.text for b in group), number == 0)
+        yield Piece(group[0].line, heading, trail, _joined(group, lines), number == 0)
+
+
+def _joined(group: Sequence[Block], lines: Sequence[str]) -> str:
+    """The blocks parted as they are in the document, so that a quote is its very lines; what no reader is meant to
+    see between two of them (comments, labels) becomes one blank line."""
+    text = group[0].text
+    for before, block in pairwise(group):
+        after = before.line + before.text.count("\n")  # the index of the line that follows
+        between = lines[after : block.line - 1]
+        if block.line <= after:  # one long line, cut
+            text += " " + block.text
+        elif any(line.strip() for line in between):
+            text += "\n\n" + block.text
+        else:
+            text += "\n" * (len(between) + 1) + block.text
+    return text
 
 
 def _size(blocks: Sequence[Block]) -> int:

@@ -155,6 +155,14 @@ def test_any_text_splits_into_passages_of_bounded_size_with_their_lines(text: st
         assert len(piece.text) <= MAX_CODE + MAX_PASSAGE
 
 
+@pytest.mark.parametrize("extension", ["md", "adoc", "txt"])
+def test_a_passage_is_the_very_lines_of_its_document(extension: str) -> None:
+    text = "Run it:\n```\na\n\n\nb\n```\nThen wait.\n\n\n> Note\n\nDone.\n"
+    (piece,) = split(text, extension)[1]
+    assert text.startswith(piece.text)
+    assert piece.text.endswith("Done.")
+
+
 def test_a_long_paragraph_is_cut_between_sentences() -> None:
     pieces = split("A sentence of words. " * 300, "txt")[1]
     assert all(len(p.text) <= MAX_PASSAGE for p in pieces)
