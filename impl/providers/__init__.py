@@ -19,6 +19,9 @@ BUILTIN: Mapping[str, str] = MappingProxyType(
         "openai_compatible": "impl.providers.openai_compatible:OpenAICompatibleProvider",
         "claude_code": "impl.providers.claude_code:ClaudeCodeProvider",
         "codex": "impl.providers.codex:CodexProvider",
+        "gemini_cli": "impl.providers.gemini_cli:GeminiCliProvider",
+        "opencode": "impl.providers.opencode:OpencodeProvider",
+        "acp": "impl.providers.acp:AcpProvider",
     }
 )
 
