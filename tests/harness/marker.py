@@ -125,7 +125,7 @@ class Home:
         """A command that reads or prepares; its lines."""
         command = self.warm.start([*words, "--json"], self.env())
         lines = command.read()
-        assert command.code == 0, (lines, command.stderr.read())
+        assert command.code == 0, (command.code, words, command.stderr.read(), lines[-1:])
         return lines
 
     def stop(self, session: str) -> str | None:

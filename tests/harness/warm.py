@@ -20,6 +20,7 @@ import socket
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import TracebackType
@@ -134,6 +135,7 @@ class Warm:
             news = json.loads(packet)
             with self._news:
                 if "started" in news:
+                    self._codes.pop(news["started"], None)  # a number that an earlier child had
                     self._pids.append(news["started"])
                 else:
                     self._codes[news["ended"]] = news["code"]
@@ -231,8 +233,12 @@ def _child(wanted: Mapping[str, Any], out: int, err: int) -> None:
     code = 70
     try:
         code = run(wanted["argv"])
+    except BaseException:
+        traceback.print_exc()
+        raise
     finally:
         sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(code)
 
 
