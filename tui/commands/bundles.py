@@ -36,7 +36,7 @@ def agents(as_json: Json = False) -> int:
     """List agents: what is live, what is newest, who may use it."""
     store = build_host().store
     rows = [_agent_row(store, name) for name in store.agents()]
-    output.rows(rows, as_json=as_json, table=_agent_line)
+    output.rows(rows, as_json=as_json, table=_agent_line, empty="There is no agent yet. Next: artificer build SOURCE")
     return 0
 
 
@@ -134,14 +134,16 @@ def diff(
     if as_json:
         output.line(found.to_json())
     else:
-        output.text(found.text())
+        output.text(found.text() or "The two are the same.")
     return 0
 
 
 def log(agent: AgentName, as_json: Json = False) -> int:
     """The history of an agent's channels, refused publications included."""
     host = _knowing(agent)
-    output.rows([entry_row(e) for e in host.store.channel_log(agent)], as_json=as_json, table=_entry_line)
+    entries = [entry_row(e) for e in host.store.channel_log(agent)]
+    empty = f"Nothing was ever published. Next: artificer publish {agent}"
+    output.rows(entries, as_json=as_json, table=_entry_line, empty=empty)
     return 0
 
 
@@ -288,7 +290,9 @@ def run_row(ran: ValidationRun) -> dict[str, Any]:
 def validations(agent: AgentName, as_json: Json = False) -> int:
     """List an agent's validation runs, oldest first."""
     host = _knowing(agent)
-    output.rows([run_row(r) for r in host.store.validations(agent)], as_json=as_json, table=_run_line)
+    runs = [run_row(r) for r in host.store.validations(agent)]
+    empty = f"Nothing was validated yet. Next: artificer validate {agent}"
+    output.rows(runs, as_json=as_json, table=_run_line, empty=empty)
     return 0
 
 

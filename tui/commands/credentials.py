@@ -72,7 +72,8 @@ def list_values(as_json: Json = False) -> int:
     host = build_host()
     with _refusing():
         rows = core.credential_rows(host.store, _secrets(host))
-    output.rows(rows, as_json=as_json, table=_line)
+    empty = "No agent declares a credential, and no value is set."
+    output.rows(rows, as_json=as_json, table=_line, empty=empty)
     return 0
 
 

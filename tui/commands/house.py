@@ -102,7 +102,7 @@ def doctor(as_json: Json = False) -> int:
 
 def _check_line(row: Any) -> str:
     fix = f"  → {row['fix']}" if row["fix"] and not row["ok"] else ""
-    return f"{'✓' if row['ok'] else '✗' if row['needed'] else '○'} {row['name']:<20} {row['message']}{fix}"
+    return f"{'✓' if row['ok'] else '✗' if row['needed'] else '○'} {row['name']:<26} {row['message']}{fix}"
 
 
 def _check(name: str, ok: bool, message: str, fix: str = "", *, needed: bool = True) -> dict[str, Any]:

@@ -27,11 +27,19 @@ def line(value: Mapping[str, Any]) -> None:
     _write_json(value)
 
 
-def rows(values: Sequence[Mapping[str, Any]], *, as_json: bool, table: Callable[[Mapping[str, Any]], str]) -> None:
-    """Print a listing: one JSON array, or one line of words a row."""
+def rows(
+    values: Sequence[Mapping[str, Any]],
+    *,
+    as_json: bool,
+    table: Callable[[Mapping[str, Any]], str],
+    empty: str = "There is nothing to list yet.",
+) -> None:
+    """Print a listing: one JSON array, or one line of words a row; `empty` says on stderr that there is none."""
     if as_json:
         _write_json(list(values))
         return
+    if not values:
+        say(empty)
     for value in values:
         _write(sys.stdout, plain(table(value)))
 

@@ -267,10 +267,12 @@ def search(
         {"session": h.session, "seq": h.seq, "at": h.at, "kind": h.kind, "snippet": " ".join(h.snippet.split())}
         for h in hits
     ]
-    output.rows(
-        found, as_json=as_json, table=lambda r: f"{r['session']}  {r['seq']:>5}  {r['kind']:<12} {r['snippet']}"
-    )
+    output.rows(found, as_json=as_json, table=_hit_line, empty=f"No session holds {words!r}.")
     return 0
+
+
+def _hit_line(row: Any) -> str:
+    return f"{row['session']}  {row['seq']:>5}  {row['kind']:<12} {row['snippet']}"
 
 
 def costs(as_json: Json = False) -> int:
