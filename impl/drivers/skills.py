@@ -72,6 +72,7 @@ class SkillShelf:
 
 def front_matter(text: str) -> tuple[dict[str, Any], str]:
     """The YAML front matter of a Markdown file and the text after it; empty where it has none."""
+    text = text.removeprefix("\ufeff")
     if not text.startswith("---"):
         return {}, text
     head, found, rest = text[3:].partition("\n---")

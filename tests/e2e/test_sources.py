@@ -120,6 +120,25 @@ def test_what_bringing_a_source_in_leaves_out_stands_in_the_loss_report(home: Pa
     assert "nothing" not in report
 
 
+def test_a_skill_from_a_file_with_a_byte_order_mark_keeps_its_description(home: Path, tmp_path: Path) -> None:
+    skill = tmp_path / "notes" / "release-notes" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    lines = [
+        "---",
+        "name: release-notes",
+        "description: >-",
+        "  Turns commits into a",
+        "  changelog.",
+        "---",
+        "Group them.",
+    ]
+    skill.write_bytes(("\ufeff" + "\r\n".join(lines)).encode())
+    expecting(0, "build", tmp_path / "notes", "--publish")
+    reply = expecting(0, "run", "notes", "make a changelog of these commits").result["output"]
+    assert "> Group them." in reply
+    assert "name:" not in reply
+
+
 def test_an_import_grants_no_more_than_its_source(home: Path) -> None:
     policies = {}
     for number, name in enumerate(("reader", "runner", "talker"), 1):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from impl.passages import Piece, split
-from impl.words import content_words, coverage, stem, stems, weight, words
+from impl.words import content_words, coverage, stem, stems, unspaced, weight, words
 
 #: Characters quoted of one skill.
 _QUOTE: Final = 3_000
@@ -48,7 +48,7 @@ def choose(task: str, skills: Sequence[Listed]) -> Listed | None:
     named = [s for s in skills if f" {' '.join(words(s.name))} " in flat]
     if named:
         return max(named, key=lambda s: len(s.name))
-    asked = content_words(task)
+    asked = [*content_words(task), *unspaced(task)]
     texts = [(s, stems(s.name), stems(s.description)) for s in skills]
     best, best_score = None, 0.0
     for skill, name, description in texts:

@@ -265,6 +265,12 @@ async def test_the_skill_that_fits_is_read(task: str, skill: str) -> None:
     assert talk.call == ("read_skill", {"name": skill})
 
 
+async def test_a_skill_fits_a_task_in_a_script_without_spaces() -> None:
+    system = "## Skills\n- proofread: 日本語の文章を校正する。\n- translate: 英語の手紙を書く。\n"
+    talk = await agent([tool("read_skill")], system).say("この文章を校正して")
+    assert talk.call == ("read_skill", {"name": "proofread"})
+
+
 async def test_a_skills_steps_and_the_file_that_fits_are_quoted() -> None:
     talk = await agent([tool("read_skill")], SKILL_SYSTEM).say("Write a 3P update for my team")
     await talk.result(SKILL)
