@@ -6,7 +6,8 @@
     server.asked[0].headers
 
 A reply is bytes, or pieces of them with pauses in seconds; what follows HANG waits until the client is gone.
-After a reply the connection is closed; RESET closes it with a TCP reset.
+After a reply the connection is closed; RESET closes it with a TCP reset. Instead of replies, a function may give the
+one to what was asked.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import asyncio
 import socket
 import ssl
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -92,13 +93,13 @@ class TlsServer:
     def __init__(
         self,
         authority: Authority,
-        replies: Sequence[Reply],
+        replies: Sequence[Reply] | Callable[[Asked], Reply],
         *,
         name: str = "api.example.com",
         address: str = "127.0.0.1",
     ) -> None:
         self._context = authority.server(name)
-        self._replies = list(replies)
+        self._replies = replies if callable(replies) else list(replies)
         self._address = address
         self.asked: list[Asked] = []
         self.heard = asyncio.Event()
@@ -120,12 +121,17 @@ class TlsServer:
         self.connections += 1
         try:
             asked = await self._read(reader)
-            reply = self._replies[min(len(self.asked), len(self._replies)) - 1]
+            reply = self._reply(asked)
             await self._send([reply] if isinstance(reply, bytes) else reply, asked, reader, writer)
         except (OSError, asyncio.IncompleteReadError):
             pass
         finally:
             writer.close()
+
+    def _reply(self, asked: Asked) -> Reply:
+        if callable(self._replies):
+            return self._replies(asked)
+        return self._replies[min(len(self.asked), len(self._replies)) - 1]
 
     async def _read(self, reader: asyncio.StreamReader) -> Asked:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("ascii")

@@ -1,0 +1,286 @@
+"""From an API's document to a published agent whose tools call the API: the key goes there and nowhere else."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import ModelRequest, ToolResult, register_provider
+from tests.harness.canary import files_with, processes_with, traces
+from tests.harness.commands import Ran, artificer, environment
+from tests.harness.home import INPUTS
+from tests.harness.keyrings import MemoryKeyring, system_keyring
+from tests.harness.scripted import ScriptedProvider, call
+from tests.harness.standin import StandIn
+from tests.harness.tls import HANG, Asked, Reply, answer
+
+KEY = "cnry-K3y+/with=odd&chars-81c2"
+TOKEN = "cnry-T0ken-for-writing-77aa02"
+
+
+class World:
+    """A home, what thinks in it, and everything that its commands printed."""
+
+    def __init__(self, home: Path, model: ScriptedProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.home = home
+        self.model = model
+        self.printed: list[str] = []
+        self._monkeypatch = monkeypatch
+
+    def run(self, code: int, *words: str | Path, stdin: str | None = None) -> Ran:
+        """Run a command that must exit with `code`."""
+        if stdin is not None:
+            self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8"))
+        ran = artificer(*words)
+        self.printed += [ran.out, ran.err]
+        assert ran.code == code, (words, ran)
+        return ran
+
+    def build(self, source: Path) -> str:
+        """Build and publish all of an API; the agent's name."""
+        ran = self.run(0, "build", source, "--answer", "all", "--publish", "--provider", "offline")
+        assert (ran.result["stop"], ran.result["channel"]) == ("completed", "live")
+        return str(ran.result["agent"])
+
+    def play(self, *turns: Any) -> None:
+        """What the model answers from now on."""
+        self.model.script = [turn if isinstance(turn, str | list) or callable(turn) else [turn] for turn in turns]
+
+    def reach(self, service: StandIn) -> None:
+        """Let the host's transport reach a stand-in from now on."""
+        self._monkeypatch.setattr("impl.compose._Transport", service.transport)
+
+    def is_clean_of(self, *secrets: str) -> None:
+        """Nothing that was printed, stored or started holds any of them; nor anything in other words."""
+        for secret in secrets:
+            assert files_with(secret, self.home.parent) == []
+            assert traces(secret, "\n".join(self.printed).encode()) == []
+            assert processes_with(secret) == []
+
+
+@pytest.fixture
+def world(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """A fresh one, with a system keyring in memory."""
+    provider = ScriptedProvider()
+    register_provider("scripted", lambda: provider)
+    monkeypatch.setenv("ARTIFICER_PROVIDER", "scripted")
+    monkeypatch.setenv("ARTIFICER_SANDBOX", "bubblewrap")
+    monkeypatch.setattr("impl.providers._instances", {})
+    with system_keyring(MemoryKeyring()):
+        yield World(home, provider, monkeypatch)
+
+
+def echo(asked: Asked) -> Reply:
+    """A server that says back all it was told, in several ways."""
+    sent = [*asked.values("api_key"), *asked.values("authorization"), asked.target]
+    body = {"sent": sent, "base64": [base64.b64encode(text.encode()).decode() for text in sent], "name": "Rex"}
+    headers = [f"X-Echo: {sent[0]}", "Content-Type: application/json", f"Set-Cookie: k={sent[0]}"]
+    return answer(json.dumps(body).encode(), headers=headers)
+
+
+def results(ran: Ran) -> list[dict[str, Any]]:
+    """The tool results of a run."""
+    return [event["data"] for event in ran.events if event["kind"] == "tool_result"]
+
+
+def shown(request: ModelRequest) -> str:
+    """The newest tool result a model was shown."""
+    return [b.output for m in request.messages for b in m.blocks if isinstance(b, ToolResult)][-1]
+
+
+# --- from a document to calls ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def petstore() -> Path:
+    """The pet store's document, from the folder that ARTIFICER_TEST_INPUTS names."""
+    folder = os.environ.get("ARTIFICER_TEST_INPUTS")
+    if not folder or not Path(folder, "openapi-petstore").is_dir():
+        pytest.skip("ARTIFICER_TEST_INPUTS names no folder with openapi-petstore")
+    return Path(folder, "openapi-petstore")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_the_pet_store_becomes_an_agent_whose_keys_go_to_the_pet_store_alone(world: World, petstore: Path) -> None:
+    agent = world.build(petstore)
+    seen: list[list[str]] = []
+
+    def reply(asked: Asked) -> Reply:
+        seen.append([*processes_with(KEY), *processes_with(TOKEN)])
+        return echo(asked)
+
+    with StandIn("petstore3.swagger.io", reply) as store:
+        world.reach(store)
+        world.play(call("get_pet_by_id", petId=7), lambda request: f"It said: {shown(request)}")
+        session = world.run(11, "run", agent, "Who is pet 7?").result["session"]
+        assert store.asked == []
+        world.run(0, "credentials", "set", agent, "api_key", stdin=f"{KEY}\n")
+        ran = world.run(0, "resume", session)
+        assert store.asked[0].values("api_key") == [KEY]
+        assert store.asked[0].target == "/api/v3/pet/7"
+        assert "Rex" in ran.result["output"]
+        assert "[redacted:api_key]" in ran.result["output"]
+
+        pet = {"name": "Bo", "photoUrls": []}
+        world.play(call("add_pet", body=pet), "Added.")
+        session = world.run(12, "run", agent, "Add Bo").result["session"]
+        assert world.run(11, "answer", session, "once").result["waiting"]["names"] == ["petstore_auth"]
+        world.run(0, "credentials", "set", agent, "petstore_auth", stdin=TOKEN)
+        assert results(world.run(0, "resume", session))[0]["ok"] is True
+        assert store.asked[1].values("authorization") == [f"Bearer {TOKEN}"]
+        assert store.asked[1].values("api_key") == []
+        assert json.loads(store.asked[1].body) == pet
+        assert len(store.asked) == 2
+    assert seen == [[], []]
+    world.run(0, "transcript", session)
+    world.run(0, "sessions")
+    world.run(0, "credentials", "list")
+    assert files_with("Who is pet 7?", world.home)  # it does find what is there
+    assert traces("Rex", "\n".join(world.printed).encode())
+    world.is_clean_of(KEY, TOKEN)
+
+
+@pytest.fixture
+def harbour(world: World) -> str:
+    """The agent of the kept document, published, with its key set."""
+    agent = world.build(INPUTS / "openapi")
+    world.run(0, "credentials", "set", agent, "harbour_key", stdin=KEY)
+    return agent
+
+
+def test_a_key_in_the_query_is_sent_and_seen_nowhere(world: World, harbour: str) -> None:
+    with StandIn("api.harbour.example", echo) as service:
+        world.reach(service)
+        world.play(call("get_boat", boatId=7), call("list_boats", limit=2), "Seen.")
+        ran = world.run(0, "run", harbour, "Which boat is 7?")
+    first, second = service.asked
+    assert first.target == "/v2/boats/7?key=cnry-K3y%2B%2Fwith%3Dodd%26chars-81c2"
+    assert "key=" not in second.target
+    assert [row["ok"] for row in results(ran)] == [True, True]
+    assert "[redacted:harbour_key]" in results(ran)[0]["output"]
+    world.is_clean_of(KEY)
+
+
+def test_another_binding_asks_for_the_value_again(world: World, harbour: str, tmp_path: Path) -> None:
+    edit = tmp_path / "edit"
+    world.run(0, "checkout", harbour, edit)
+    manifest = (edit / "agent.yaml").read_text()
+    for change in (("query: key", "header: X-Key"), ("- api.harbour.example", "- api.harbour.example\n  - b.example")):
+        assert change[0] in manifest
+        (edit / "agent.yaml").write_text(manifest.replace(*change))
+        world.run(0, "save", edit, "--agent", harbour)
+        world.run(0, "validate", harbour)
+        world.run(0, "publish", harbour)
+        world.play(call("get_boat", boatId=7), "Seen.")
+        waiting = world.run(11, "run", harbour, "Which boat is 7?").result["waiting"]
+        assert (waiting["kind"], waiting["names"]) == ("credentials", ["harbour_key"])
+
+
+def test_a_whole_run_is_replayed_without_the_network(world: World, harbour: str) -> None:
+    with StandIn("api.harbour.example", echo) as service:
+        world.reach(service)
+        world.play(call("get_boat", boatId=7), "Seen.")
+        first = world.run(0, "run", harbour, "Which boat is 7?")
+        asked = len(service.asked)
+        world.run(0, "credentials", "remove", harbour, "harbour_key")
+        world.play(call("get_boat", boatId=7), call("get_boat", boatId=8), "Seen.")
+        again = world.run(0, "run", harbour, "Which boat is 7?", "--replay", first.result["session"])
+        assert len(service.asked) == asked
+    same, missed = results(again)
+    assert same["output"] == results(first)[0]["output"]
+    assert (missed["ok"], missed["output"].partition(":")[0]) == (False, "replay_miss")
+
+
+# --- kill -9 in the middle of an effect ------------------------------------------------------------------
+
+DIES = """
+import ssl, sys
+from impl import compose
+from impl.transport.https import HttpsTransport, Loopback
+from tests.harness.keyrings import MemoryKeyring, system_keyring
+from tests.harness.scripted import ScriptedProvider, call
+from tests.harness.standin import loopback
+from core import register_provider
+from tui.commands import run
+
+port, trusted, agent, tool = sys.argv[1:]
+context = ssl.create_default_context(cafile=trusted)
+compose._Transport = lambda: HttpsTransport(resolver=loopback, tls_context=context, loopback=Loopback(int(port)))
+register_provider("scripted", lambda: ScriptedProvider([[call(tool, name="x")], "never said"]))
+with system_keyring(MemoryKeyring()):
+    run(["run", agent, "Go", "--json"])
+"""
+
+BERTHS = {
+    "agent.yaml": "schema: artificer/v1\nname: berths\ntools: [book, look]\n",
+    "persona.md": "You book berths.\n",
+}
+for _name, _method in (("book", "POST"), ("look", "GET")):
+    BERTHS |= {
+        f"tools/{_name}/tool.yaml": (
+            f"name: {_name}\ndescription: It does.\nhosts: [api.example.com]\n"
+            "input_schema: {type: object, properties: {name: {type: string}}}\n"
+        ),
+        f"tools/{_name}/tool.py": (
+            "def run(ctx, input):\n"
+            '    first = ctx.http.request("GET", "https://api.example.com/free").text\n'
+            f'    return [first, ctx.http.request("{_method}", "https://api.example.com/" + input["name"]).text]\n'
+        ),
+    }
+
+
+@pytest.mark.parametrize(("tool", "sent", "ending"), [("book", 1, "outcome_unknown"), ("look", 2, "answered")])
+def test_after_kill_9_a_read_is_sent_again_and_a_write_never_by_itself(
+    world: World, tmp_path: Path, tool: str, sent: int, ending: str
+) -> None:
+    for path, text in BERTHS.items():
+        (tmp_path / "berths" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "berths" / path).write_text(text)
+    world.run(0, "save", tmp_path / "berths")
+    world.run(0, "validate", "berths")
+    world.run(0, "publish", "berths")
+    killed = False
+
+    def reply(asked: Asked) -> Reply:
+        if asked.target == "/free":
+            return answer(b"three")
+        return answer(b"answered") if killed else [HANG]
+
+    def heard() -> bool:
+        return any(asked.target == "/x" for asked in service.asked)
+
+    with StandIn("api.example.com", reply) as service:
+        words = [str(service.port), str(service.trusted_in(tmp_path / "ca.pem")), "berths", tool]
+        child = subprocess.Popen(
+            [sys.executable, "-c", DIES, *words],
+            cwd=Path(__file__).parents[2],
+            env=environment(PYTHONPATH=str(Path(__file__).parents[2])),
+            stdout=subprocess.DEVNULL,
+        )
+        while not heard() and child.poll() is None:
+            service.changed.wait(0.2)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        assert heard()
+        killed = True
+        world.reach(service)
+        world.play("I see.")
+        (row,) = world.run(0, "sessions").value
+        assert row["status"] == "interrupted"
+        ran = world.run(0, "resume", row["id"])
+    assert [asked.target for asked in service.asked].count("/x") == sent
+    assert [asked.target for asked in service.asked].count("/free") == 1
+    (result,) = results(ran)
+    assert ending in result["output"]
+    assert result["ok"] is (ending == "answered")
