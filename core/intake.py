@@ -34,6 +34,10 @@ class Intake:
         """Apply the person's next message or answer, or neither. A record where the session stays stopped."""
         stop = read_stop(self.standing)
         waiting = stop.waiting if stop is not None else None
+        if task is not None and not task.strip():  # nothing was said, and what it waits for still stands
+            task = None
+        if answer is not None and waiting is None and not answer.strip():
+            answer = None
         if task is not None:
             self.say(task)
         elif answer is not None and waiting is not None:

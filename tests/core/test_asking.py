@@ -122,6 +122,15 @@ async def test_words_instead_of_a_decision_give_the_call_its_result_and_go_on(tm
     assert ran == []
 
 
+async def test_saying_nothing_leaves_what_is_waited_for_standing(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [[send := call("send")], "done"], guarded([]))
+    await stage.run("Send")
+    again = (await stage.run("  ")).record.waiting
+    assert again is not None
+    assert (again.kind, again.id) == ("approval", send.id)
+    assert (await stage.answer("once")).stop is Stop.COMPLETED
+
+
 async def test_a_session_that_goes_on_reads_as_running_and_then_as_stopped(tmp_path: Path) -> None:
     seen: list[Any] = []
     driver = EvalDriver(tools=[tool("look", lambda args: seen.append(stage.info) or "ok")])
