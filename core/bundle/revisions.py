@@ -175,7 +175,7 @@ def validate_revision(
     """
     revision = store.revision(agent, digest)
     if revision is None:
-        raise UnknownRef(f"{agent} has no revision {short(digest)}", _what_there_is(store, agent))
+        raise UnknownRef(f"the agent {agent} has no revision {short(digest)}", _what_there_is(store, agent))
     at = now()
     with tempfile.TemporaryDirectory(prefix="artificer-validate-") as scratch:
         path = Path(scratch, "bundle")
@@ -360,9 +360,11 @@ def resolve_ref(store: Store, agent: str, ref: str | None = None, default: Liter
     matches = sorted({r.digest for r in store.revisions(agent) if r.digest.startswith(prefix)})
     if len(matches) > 1:
         listed = ", ".join(short(match) for match in matches[:10])
-        raise UnknownRef(f"{ref} means more than one revision of {agent}", f"It begins {listed}: say more of it.")
+        raise UnknownRef(
+            f"the name {ref} means more than one revision of {agent}", f"It begins {listed}: say more of it."
+        )
     if not matches:
-        raise UnknownRef(f"{agent} has no revision or channel {ref}", _what_there_is(store, agent))
+        raise UnknownRef(f"the agent {agent} has no revision or channel {ref}", _what_there_is(store, agent))
     return matches[0]
 
 

@@ -396,7 +396,8 @@ def _event_line(row: Any) -> str:
         case _:
             who = ""
             words = ", ".join(f"{k}={v}" for k, v in data.items() if v not in (None, "", [], {}))
-    return f"{row['seq']:>5} {row['at'][11:19]}  {row['kind']:<12} {who:<10} {words}".rstrip()
+    below = words.replace("\n", "\n" + " " * 8)
+    return f"{row['seq']:>5} {row['at'][11:19]}  {row['kind']:<13} {who:<12} {below}".rstrip()
 
 
 def _cost_line(row: Any) -> str:
