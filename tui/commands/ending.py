@@ -38,7 +38,8 @@ def next_steps(outcome: Outcome) -> list[str]:
         if waiting.message not in (record.output or ""):
             lines.append(f"\n{waiting.message}")
         for number, option in enumerate(outside(waiting)["options"], 1):
-            mark = "  (recommended)" if option["id"] == waiting.recommended else ""
+            said = "recommended" in str(option["label"])
+            mark = "  (recommended)" if option["id"] == waiting.recommended and not said else ""
             lines.append(f"  {number}  {option['label']}{mark}")
     match outcome.stop:
         case Stop.COMPLETED:

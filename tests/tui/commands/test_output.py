@@ -152,3 +152,8 @@ def test_what_a_terminal_would_obey_is_written_out(home: Path, tmp_path: Path) -
         out = artificer(*words, json=False).out
         assert "\\x1b" in out
         assert out.replace("\n", "").isprintable()
+
+
+def test_a_question_says_once_what_it_recommends(home: Path) -> None:
+    ran = artificer("build", INPUTS / "skills", json=False)
+    assert (ran.out + ran.err).count("(recommended") == 1
