@@ -139,7 +139,7 @@ class McpServers:
         if sandbox.unsafe:
             raise McpProblem(UNAVAILABLE, "it would run without a sandbox; install bubblewrap or Docker for it")
         command = server.command or ""
-        return Server(command, server.args, self.root, self.place / server.name, sandbox.open)
+        return Server(command, server.args, self.root, self.place / server.name, sandbox)
 
     def keep(self, streams: Callable[[], Any]) -> Connection:
         """A connection that is closed with the rest."""
@@ -229,6 +229,7 @@ class _OverHttps:
             put_blob=store.put_blob,
             blob=store.blob,
             replay=servers.replay,
+            redacts=declared(servers.manifest),
         )
         # A list only reads, whatever method carries it: it may be asked for again, and replayed more than once.
         method = "GET" if listing else "POST"

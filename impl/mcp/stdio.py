@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 import os
 import shlex
-import shutil
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,40 +16,44 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from core import CommandResult, SandboxUnavailable, Workspace
+from core import CommandResult, Sandbox, SandboxUnavailable, Workspace
 from impl.mcp.problems import UNAVAILABLE, McpProblem, plain
 
 MAX_LINE: Final = 8 * 1024 * 1024
 MAX_GARBAGE: Final = 100
 """Lines that are not JSON-RPC after which a server is given up; a few are what careless ones print."""
 LONGEST_S: Final = 7 * 24 * 3600.0
-LINK: Final = ".link"
-RUNNER: Final = "inside.py"
+RUNNER: Final = Path(__file__).with_name("inside.py")
+_INSIDE: Final = "/run/artificer/mcp"
+"""Where the bundle, the runner and the socket stand in the sandbox, none of them to be written."""
 
 Connected = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server to run: `place` is a directory of its own, where a copy of the bundle `root` is its `/work`."""
+    """A server to run. It starts in the bundle `root`, which it can only read; `place` is a directory of its own,
+    in which its home `/work` stays from one drive of the session to the next."""
 
     command: str
     args: Sequence[str]
     root: Path
     place: Path
-    open_sandbox: Callable[[Path], Awaitable[Workspace]]
+    sandbox: Sandbox
 
 
 @contextlib.asynccontextmanager
 async def stdio_streams(server: Server) -> AsyncIterator[tuple[Any, Any]]:
     """Run the server while inside; gives what it says and takes what it is told. Raises McpProblem."""
-    await asyncio.to_thread(_lay_out, server)
+    work, link = server.place / "work", server.place / "link"
     try:
-        workspace = await server.open_sandbox(server.place)
-    except SandboxUnavailable as error:
-        raise McpProblem(UNAVAILABLE, str(error)) from None
+        link.mkdir(parents=True, exist_ok=True)
+        shown = {f"{_INSIDE}/bundle": server.root, f"{_INSIDE}/run.py": RUNNER, f"{_INSIDE}/link": link}
+        workspace = await server.sandbox.open(work, network=False, shown=shown)
+    except (SandboxUnavailable, OSError) as error:
+        raise McpProblem(UNAVAILABLE, plain(str(error), 500)) from None
     try:
-        async with _listening(server.place / LINK) as called:
+        async with _listening(link) as called:
             running = asyncio.ensure_future(_run(workspace, server))
             try:
                 connected = await _answered(called, running)
@@ -68,20 +71,9 @@ async def stdio_streams(server: Server) -> AsyncIterator[tuple[Any, Any]]:
         await workspace.close()
 
 
-def _lay_out(server: Server) -> None:
-    """The bundle as it is, afresh: what a server changed of it in an earlier run is gone."""
-    if server.place.exists():
-        shutil.rmtree(server.place)
-    shutil.copytree(server.root, server.place)
-    (server.place / LINK).mkdir()
-    shutil.copyfile(Path(__file__).with_name(RUNNER), server.place / LINK / RUNNER)
-
-
 async def _run(workspace: Workspace, server: Server) -> CommandResult:
-    inside = server.place if workspace.unsafe else Path("/work")
-    link = inside / LINK
-    words = ["python3", "-I", "-B", str(link / RUNNER), str(link), server.command, *server.args]
-    return await workspace.run(f"exec {shlex.join(words)}", timeout=LONGEST_S, cap=20_000)
+    words = ["python3", "-I", "-B", f"{_INSIDE}/run.py", f"{_INSIDE}/link", server.command, *server.args]
+    return await workspace.run(f"cd {_INSIDE}/bundle && exec {shlex.join(words)}", timeout=LONGEST_S, cap=20_000)
 
 
 async def _answered(called: asyncio.Future[Connected], running: asyncio.Future[CommandResult]) -> Connected:
@@ -158,6 +150,8 @@ async def _listening(directory: Path) -> AsyncIterator[asyncio.Future[Connected]
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink("s", dir_fd=handle)
         # A socket's path holds about a hundred bytes; this one is short wherever the home lies.
         link.bind(f"/proc/self/fd/{handle}/s")
         os.chmod("s", 0o666, dir_fd=handle)
