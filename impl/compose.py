@@ -8,12 +8,24 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from core import Driver, Host, Provider, Sandbox, SessionInfo
+from core import Host
 from impl.settings import Settings, home_directory, load_settings
 from impl.store.sqlite import SqliteStore, utc_now
 
 if TYPE_CHECKING:
-    from core import Allowed, Denied, EffectPolicy, EffectResponse, Secrets, Transport
+    # What only annotations name is not loaded: a provider's and a driver's types are on nobody's way to a first paint.
+    from core import (
+        Allowed,
+        Denied,
+        Driver,
+        EffectPolicy,
+        EffectResponse,
+        Provider,
+        Sandbox,
+        Secrets,
+        SessionInfo,
+        Transport,
+    )
     from impl.sandboxes.options import Options
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
