@@ -98,7 +98,8 @@ def save_revision(
 
     Work in progress may be saved: an invalid bundle fails its validation later. What cannot be stored is a
     tree with links, odd files, clashes or too much in it, and one that names no agent where `agent` does
-    not. `parents` default to the latest revision. Raises NotADirectoryError and StoreError.
+    not. `parents` default to the latest revision; a source and a licence that are not given stay the first
+    parent's, for what was edited still comes from there. Raises NotADirectoryError and StoreError.
     """
     survey = survey_tree(path, BUNDLE_CAPS)
     if survey.problems:
@@ -120,6 +121,10 @@ def save_revision(
     if parents is None:
         latest = store.latest(name)
         parents = () if latest is None or latest == digest else (latest,)
+    parent = store.revision(name, parents[0]) if parents else None
+    if parent is not None:
+        source = parent.source if source is None else source
+        licence = parent.licence if licence is None else licence
     revision = Revision(name, digest, tuple(parents), now(), by, message, entries, source, licence, session)
     created = store.add_revision(revision)
     return Saved(revision if created else store.revision(name, digest) or revision, created)

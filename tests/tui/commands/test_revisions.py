@@ -246,3 +246,13 @@ def test_an_empty_name_of_a_revision_is_no_name(docs: str, words: tuple[str, ...
     before = expecting(0, "log", docs).value
     assert expecting(1, *words).error["code"] == "not_found"
     assert expecting(0, "log", docs).value == before
+
+
+def test_what_a_person_edits_keeps_its_source_and_licence(home: Path, tmp_path: Path) -> None:
+    expecting(0, "build", INPUTS / "no-licence")
+    before = expecting(0, "show", "no-licence").value
+    edit("no-licence", tmp_path / "edit", "You answer in one sentence.\n")
+    after = expecting(0, "show", "no-licence").value
+    assert after["digest"] != before["digest"]
+    assert (after["source"], after["licence"]) == (before["source"], before["licence"])
+    assert after["licence"]["status"] == "missing"
