@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -284,3 +285,58 @@ def test_after_kill_9_a_read_is_sent_again_and_a_write_never_by_itself(
     (result,) = results(ran)
     assert ending in result["output"]
     assert result["ok"] is (ending == "answered")
+
+
+# --- the Builder registers a tool ------------------------------------------------------------------------
+
+EXAMPLE = """\
+examples:
+  - input: {name: x}
+    effects:
+      - request: {method: GET, url: "https://api.example.com/free"}
+        response: {body: three}
+      - request: {method: GET, url: "https://api.example.com/x"}
+        response: {body: yes}
+    output: [three, "yes"]
+"""
+
+
+def test_what_was_registered_is_compared_and_never_trusted(world: World) -> None:
+    files = {path: text for path, text in BERTHS.items() if "/book/" not in path}
+    files["agent.yaml"] = files["agent.yaml"].replace("[book, look]", "[look]")
+    files["tools/look/tool.yaml"] += EXAMPLE.replace("body: yes", 'body: "yes"')
+    lines = [
+        f"mkdir -p agent/{Path(path).parent}; cat > agent/{path} <<'END'\n{text}END" for path, text in files.items()
+    ]
+    spoil = "sed -i 's/first, ctx/1, ctx/' agent/tools/look/tool.py"
+    world.play(
+        call("run_sandbox", command="\n".join(lines)),
+        call("register_agent_tool", path="agent/tools/look"),
+        call("save_agent", path="agent"),
+        call("validate_agent"),
+        call("run_sandbox", command=spoil),
+        call("save_agent", path="agent"),
+        call("validate_agent"),
+        "It was registered, so it is well.",
+    )
+    ran = world.run(10, "build", "-m", "An agent for berths")
+    told = [json.loads(row["output"]) for row in results(ran) if row["output"].startswith("{")]
+    registered, _, validated, _, failed = told
+    assert (registered["problems"], registered["examples"]) == ([], ["look example 1: as shown"])
+    assert validated["passed"] is True
+    assert validated["tools"]["look"] == {"digest": registered["digest"], "registered": True}
+    assert failed["passed"] is False
+    assert failed["tools"]["look"]["registered"] is False
+    assert [problem["code"] for problem in failed["problems"]] == ["example_failed"]
+    (check,) = [event["data"] for event in ran.events if event["kind"] == "tool_check"]
+    assert (check["tool"], check["digest"], check["registered"]) == ("look", registered["digest"], True)
+
+
+def test_packages_that_no_tool_has_used_for_long_are_collected(world: World) -> None:
+    for name, age in (("old", 40), ("new", 1)):
+        place = world.home / "environments" / name / "cpython-311"
+        place.mkdir(parents=True)
+        (place / "x.py").write_text("1")
+        os.utime(place.parent, (time.time() - age * 86_400,) * 2)
+    world.run(0, "gc")
+    assert [path.name for path in (world.home / "environments").iterdir()] == ["new"]

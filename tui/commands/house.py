@@ -20,6 +20,8 @@ PREFLIGHT_S = 1.5
 """How long a provider may take to say whether it is ready."""
 RECENTLY_S = 60.0
 """A laid-out revision used more recently than this may belong to a run that is just beginning."""
+UNUSED_S = 30 * 86_400.0
+"""What tools need stays installed so long after its last use: a validation installs it again, a run does not."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -184,7 +186,8 @@ def _terminal_check() -> dict[str, Any]:
 
 
 def gc(as_json: Json = False) -> int:
-    """Remove what nothing refers to any more: laid-out revisions, unreferenced blobs, workspaces of no session."""
+    """Remove what nothing refers to any more: laid-out revisions, unreferenced blobs, workspaces of no session,
+    packages that no tool has used for a month."""
     from impl.sandboxes.sweep import sweep
 
     host = build_host()
@@ -208,6 +211,8 @@ def _sweep(host: Host) -> int:
     recent = time.time() - RECENTLY_S
     freed = sum(_remove(path) for path in laid if path.name not in used and path.stat().st_mtime < recent)
     freed += sum(_remove(path) for path in spaces if path.name not in known)
+    unused = time.time() - UNUSED_S
+    freed += sum(_remove(path) for path in _children(host.home / "environments") if path.stat().st_mtime < unused)
     unreferenced = getattr(host.store, "unreferenced_blobs", None)
     if unreferenced is not None:
         freed += sum(host.store.delete_blob(sha256) for sha256 in unreferenced())  # type: ignore[attr-defined]
