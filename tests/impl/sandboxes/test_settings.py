@@ -12,15 +12,16 @@ from impl.settings import Settings, SettingsError, load_settings
 NONE = Path("/nonexistent")
 
 
-def test_a_file_sets_them_as_toml_does(tmp_path: Path) -> None:
+def test_a_person_s_own_file_sets_them_as_toml_does(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("")
-    (tmp_path / "artificer.toml").write_text(
+    own = tmp_path / "own.toml"
+    own.write_text(
         'sandbox_image = "local"\n'
         'allow_cidrs = ["10.0.0.0/8", "192.0.2.7/32"]\n'
         f'ca_bundle = "{tmp_path}/ca.pem"\n'
         "sandbox_ttl = 60\nworkspace_quota = 5\n"
     )
-    options = sandbox_options(tmp_path, load_settings({}, tmp_path, NONE))()
+    options = sandbox_options(tmp_path, load_settings({}, tmp_path, own))()
     assert (options.image, options.allow_cidrs) == ("local", ("10.0.0.0/8", "192.0.2.7/32"))
     assert (options.ca_bundle, options.ttl_s, options.quota) == (tmp_path / "ca.pem", 60, 5_000_000)
 
