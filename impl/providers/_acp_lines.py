@@ -26,14 +26,18 @@ from impl.providers._cli_lines import dollars, last_line, line_object, number, p
 
 AUTH_REQUIRED: Final = -32000
 _OURS: Final = re.compile(rf"^(?:mcp_+)?{OUR_SERVER}[_:./ -]+([\w-]+)|^([\w-]+) \({OUR_SERVER}\b")
-"""How agents title a call of one of our tools: by its name with the server's before it, or in brackets after it."""
+"""How agents title a call of one of our tools, or begin its id: by its name with the server's before it, or in brackets
+after it."""
 _LONGEST_DIFF: Final = 4000
 
 
 def our_tool(call: Mapping[str, Any]) -> str | None:
     """The name of our tool that a call is of; None for one of the agent's own."""
-    found = _OURS.match(str(call.get("title", "")))
-    return (found[1] or found[2]) if found else None
+    for text in (call.get("title"), call.get("toolCallId")):
+        found = _OURS.match(str(text or ""))
+        if found is not None:
+            return str(found[1] or found[2]).partition("__")[0]
+    return None
 
 
 class AcpParser:

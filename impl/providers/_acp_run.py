@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from core import OUR_SERVER, CliProcess, Deadlines, Invocation, ProviderError
 from impl.providers._acp_lines import AUTH_REQUIRED, our_tool
 from impl.providers._cli_lines import line_object, part
+from impl.providers._gemini_pump import for_gemini
 
 if TYPE_CHECKING:
     from acp.connection import Connection
 
 PROTOCOL: Final = 1
+_GEMINI: Final = "gemini-cli"
 _NO_METHOD: Final = -32601
 
 
@@ -34,11 +36,11 @@ class Talk:
     mcp: tuple[str, ...]
     mcp_env: Mapping[str, str]
 
-    def servers(self) -> list[dict[str, Any]]:
-        """Our MCP server and no other."""
+    def servers(self, agent: str) -> list[dict[str, Any]]:
+        """Our MCP server and no other, as the agent of that name needs it."""
         if not self.mcp:
             return []
-        command, *args = self.mcp
+        command, *args = for_gemini(self.mcp) if agent == _GEMINI else self.mcp
         env = [{"name": name, "value": value} for name, value in self.mcp_env.items()]
         return [{"name": OUR_SERVER, "command": command, "args": args, "env": env}]
 
@@ -151,7 +153,7 @@ class AcpRun(CliProcess):
         if hello.get("protocolVersion") != PROTOCOL:
             version = hello.get("protocolVersion")
             raise _Refused(f"The agent speaks version {version} of the protocol; {PROTOCOL} is known.", "capability")
-        made = await self._open(link, part(hello, "agentCapabilities"))
+        made = await self._open(link, hello)
         session = self._session = str(made.get("sessionId") or self._talk.native or "")
         model = await self._choose_model(link, session, made)
         self._say("session", id=session, model=model)
@@ -159,10 +161,11 @@ class AcpRun(CliProcess):
         prompt = {"sessionId": session, "prompt": self._talk.blocks()}
         self._say("end", result=_object(await link.send_request("session/prompt", prompt)))
 
-    async def _open(self, link: Connection, capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    async def _open(self, link: Connection, hello: Mapping[str, Any]) -> dict[str, Any]:
         """A new session, or the one to go on with. Its history, which some tell again, is not listened to."""
         talk, errors = self._talk, importlib.import_module("acp.exceptions")
-        where = {"cwd": str(talk.cwd), "mcpServers": talk.servers()}
+        capabilities, agent = part(hello, "agentCapabilities"), str(part(hello, "agentInfo").get("name"))
+        where = {"cwd": str(talk.cwd), "mcpServers": talk.servers(agent)}
         if talk.native is None:
             return _object(await link.send_request("session/new", where))
         if isinstance(part(capabilities, "sessionCapabilities").get("resume"), dict):

@@ -33,6 +33,7 @@ class AcpProvider(CliProvider):
     title: ClassVar[str] = "Agent Client Protocol agent"
     install: ClassVar[str] = _FIX
     native_tools: ClassVar[Literal["off", "on"]] = "on"
+    announces_calls: ClassVar[bool] = True
     #: Tokens come per turn, cost per session: the parser takes off what the session had cost before.
     figures: ClassVar[Literal["call", "step", "session"]] = "call"
     stdin_arguments: ClassVar[tuple[str, ...] | None] = ()
@@ -67,6 +68,10 @@ class AcpProvider(CliProvider):
             "mcp_env": dict(turn.mcp_env),
         }
         return argv, {_TURN: str(write_private(turn.scratch / "turn.json", json.dumps(said)))}
+
+    def _worded(self, prompt: str) -> str:
+        """Agents take a slash at the very beginning for a command."""
+        return f" {prompt}" if prompt.startswith("/") else prompt
 
     def _prompt_arguments(self, prompt: str) -> list[str]:
         """One word, which `_spawn` takes off again."""

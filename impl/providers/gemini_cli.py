@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, Literal
 from core import OUR_SERVER, CliFigures, CliParser, CliProvider, CliTurn, ProviderStatus, Route, Usage
 from impl.providers._cli_files import link, settings_file, too_old, write_private
 from impl.providers._gemini_lines import GeminiParser, Price, charged, counted_since
+from impl.providers._gemini_pump import for_gemini
 
 _SCRUB: Final = (r"GEMINI_.*", r"GOOGLE_.*", r"CODE_ASSIST_ENDPOINT", r"CLOUD_SHELL")
 """Whatever could send a child elsewhere or tie it to a session it was started from."""
@@ -75,7 +76,7 @@ class GeminiCliProvider(CliProvider):
         """All of its settings: no tools but ours, nothing that runs or reports anything, few retries."""
         servers = {}
         if turn.mcp:
-            command, *args = turn.mcp
+            command, *args = for_gemini(turn.mcp)
             server = {"command": command, "args": args, "env": dict(turn.mcp_env), "trust": True}
             servers[OUR_SERVER] = {**server, "timeout": 86_400_000}  # our tools have deadlines of their own
         inherited = self._inherited(turn)

@@ -1,0 +1,58 @@
+"""Our MCP server as Gemini CLI needs it: `python -m impl.providers._gemini_pump` in place of `impl.mcp_server`.
+
+It takes a result whose first text reads as JSON for structured content, and refuses it where that is no object: a tool
+that answers `3` or `[]` would have failed. An empty text before it reads as nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+
+from impl.mcp_server import Pump, ask_owner, die_with_owner
+
+_PLAIN: Final = "impl.mcp_server"
+
+
+def for_gemini(command: Sequence[str]) -> list[str]:
+    """The command of our server, so that it is this module."""
+    return [__name__ if word == _PLAIN else word for word in command]
+
+
+class GeminiPump(Pump):
+    """A pump whose results are never taken for structured content that they are not."""
+
+    def _result(self, id: Any, result: dict[str, Any]) -> None:
+        content = result.get("content")
+        if isinstance(content, list) and content and _misread(str(content[0].get("text", ""))):
+            result = {**result, "content": [{"type": "text", "text": ""}, *content]}
+        super()._result(id, result)
+
+
+def _misread(text: str) -> bool:
+    try:
+        return not isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def main() -> None:
+    """Entry point of the process that Gemini CLI starts; as `impl.mcp_server.main`."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--session", required=True)
+    parser.add_argument("--socket", required=True)
+    parser.add_argument("--die-with-owner", action="store_true")
+    given = parser.parse_args()
+    if given.die_with_owner:
+        threading.Thread(target=die_with_owner, args=(given.socket,), daemon=True).start()
+    GeminiPump(given.session, lambda request, call: ask_owner(given.socket, request, call), sys.stdout.buffer).run(
+        sys.stdin.buffer
+    )
+
+
+if __name__ == "__main__":
+    main()
