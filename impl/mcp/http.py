@@ -10,8 +10,8 @@ from typing import Any, Final
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
-from core import Denied, EffectPolicy, EffectRequest, Transport
-from impl.mcp.problems import AUTH
+from core import Denied, EffectPolicy, EffectRequest, EffectResponse, Transport
+from impl.mcp.problems import AUTH, ERROR, PROTOCOL, UNAVAILABLE, plain
 
 _HEADERS: Final = ("accept", "content-type", "last-event-id")
 """What the SDK may say besides its own `mcp-` headers; the rest belongs to the transport or the credential."""
@@ -47,10 +47,23 @@ class EffectWire(httpx2.AsyncBaseTransport):
         outcome = await self._transport.perform(verdict, self._policy, self.secrets)
         if isinstance(outcome, Denied):
             return _said(request, outcome.reason.value, outcome.detail, sent=outcome.sent)
-        if outcome.status in (401, 403):
-            return _said(request, AUTH, self._not_accepted(outcome.status), sent=False)
+        if (wrong := self._wrong(request, outcome)) is not None:
+            return wrong
         headers = [(name, value) for name, value in outcome.headers if name != "content-encoding"]
         return httpx2.Response(outcome.status, headers=headers, content=outcome.body, request=request)
+
+    def _wrong(self, request: httpx2.Request, answer: EffectResponse) -> httpx2.Response | None:
+        """What an answer says that is none of MCP's, None where it may be one."""
+        status, kind = answer.status, dict(answer.headers).get("content-type", "").lower()
+        if status in (401, 403):
+            return _said(request, AUTH, self._not_accepted(status), sent=False)
+        if status == 404 and "mcp-session-id" in request.headers:
+            return _said(request, UNAVAILABLE, "it has ended the session; the next call begins another", sent=False)
+        if request.method != "POST" or status == 202 or kind.startswith(("application/json", "text/event-stream")):
+            return None
+        if status >= 400:
+            return _said(request, ERROR, f"it answered {status}", sent=True)
+        return _said(request, PROTOCOL, f"it answered {plain(kind, 60) or 'nothing'}, which is not MCP", sent=True)
 
     def _not_accepted(self, status: int) -> str:
         if self._credential is None:

@@ -91,6 +91,7 @@ class Harbour:
         self.authority = authority
         self.authorization: list[str | None] = []
         self.status: int | None = None
+        self.forgets_after: int | None = None
         self.calls = 0
         self.port = 0
 
@@ -118,8 +119,11 @@ class Harbour:
             if scope["type"] == "http":
                 headers = dict(scope["headers"])
                 self.authorization.append(headers[b"authorization"].decode() if b"authorization" in headers else None)
-                if self.status is not None:
-                    await send({"type": "http.response.start", "status": self.status, "headers": []})
+                status = self.status
+                if len(self.authorization) - 1 == self.forgets_after:
+                    status = 404
+                if status is not None:
+                    await send({"type": "http.response.start", "status": status, "headers": []})
                     await send({"type": "http.response.body", "body": b"no"})
                     return
             await inner(scope, receive, send)
@@ -147,9 +151,12 @@ class Harbour:
 
     def transport(self) -> HttpsTransport:
         """A transport that finds it: a test's allowance for loopback, on its port, under its authority."""
-        return HttpsTransport(
-            resolver=_loopback, tls_context=self.authority.trusting, loopback=Loopback(self.port), deadline_s=10
-        )
+        return transport(self.authority, self.port)
+
+
+def transport(authority: Authority, port: int) -> HttpsTransport:
+    """A transport to a server on loopback under a test's authority."""
+    return HttpsTransport(resolver=_loopback, tls_context=authority.trusting, loopback=Loopback(port), deadline_s=10)
 
 
 async def _loopback(host: str) -> list[str]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from core import Stop
+from impl.mcp import servers
 from tests.harness.laboratory import Lab
 from tests.harness.scripted import call
-from tests.impl.mcp.conftest import HOST, HTTP, KEY, SECRET, Harbour, Values, notices, results
+from tests.harness.tls import HANG, Authority, Reply, TlsServer, answer
+from tests.impl.mcp.conftest import HOST, HTTP, KEY, SECRET, Harbour, Values, notices, results, transport
 
 Made = Callable[..., Lab]
 KEYED = {"mcp": [{**HTTP, "credential": "HARBOUR_KEY"}], "credentials": [KEY]}
@@ -61,6 +65,39 @@ async def test_a_server_that_cannot_be_reached_is_done_without(made: Made, harbo
     outcome = await lab.run("clerk")
     assert outcome.stop is Stop.COMPLETED
     assert notices(lab, outcome.info.id)[0].startswith("Going on without the MCP server harbour: network:")
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ([HANG], "deadline: it did not answer"),
+        (answer(b"<html>", headers=["Content-Type: text/html"]), "protocol: it answered text/html"),
+        (answer(b"{}", headers=["Content-Type: application/json"]), "protocol:"),
+        (answer(b"[7]", headers=["Content-Type: application/json"]), "protocol:"),
+        (answer(b"gone", status="410 Gone"), "mcp_error: it answered 410"),
+        (answer(status="302 Found", headers=["Location: https://elsewhere.example.com/"]), "redirect:"),
+    ],
+)
+async def test_a_server_that_does_not_speak_mcp_is_done_without(
+    made: Made, authority: Authority, monkeypatch: pytest.MonkeyPatch, reply: Reply, why: str
+) -> None:
+    monkeypatch.setattr(servers, "START_S", 1.0)
+    async with TlsServer(authority, [reply], name=HOST) as server:
+        lab = made(["done"], host={"transport": transport(authority, server.port)}, mcp=[HTTP])
+        outcome = await lab.run("clerk")
+    assert outcome.stop is Stop.COMPLETED
+    (notice,) = notices(lab, outcome.info.id)
+    assert notice.startswith(f"Going on without the MCP server harbour: {why}")
+
+
+async def test_a_session_that_the_server_ended_is_begun_anew(made: Made, harbour: Harbour) -> None:
+    script = [[call("harbour__tide", place="Brest")], [call("harbour__tide", place="Cork")], "done"]
+    lab = made(script, host={"transport": harbour.transport()}, mcp=[HTTP])
+    harbour.forgets_after = 3  # greeting, its confirmation, and the list
+    outcome = await lab.run("clerk")
+    ended, tide = results(lab, outcome.info.id)
+    assert "it has ended the session; the next call begins another" in ended
+    assert "high tide at Cork" in tide
 
 
 async def test_plain_http_is_refused_on_loopback_too(made: Made, harbour: Harbour) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,25 @@ serve([tool("go")], go)
     outcome = await lab.run("clerk")
     await lab.answer(outcome.info.id, "Again.")
     assert results(lab, outcome.info.id) == ["Read-only file system, 1", "Read-only file system, 2"]
+
+
+async def test_no_server_outlives_its_run(made: Made, tmp_path: Path) -> None:
+    mark = f"mark-{tmp_path.name}"
+    server = {**STDIO, "args": ["skills/local/server.py", mark]}
+    body = "os.system('sleep 300 &')\n" + READS + "serve(tools, lambda n, a: text('went'))"
+    lab = made([[call("local__go")], lambda request: f"{len(running(mark))} run", "done"], stdio(body), mcp=[server])
+    outcome = await lab.run("clerk")
+    assert outcome.record.output not in (None, "0 run")
+    assert running(mark) == []
+
+
+def running(mark: str) -> list[str]:
+    """The processes of this machine that have `mark` among their arguments."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found += [path.parent.name] if mark.encode() in path.read_bytes().split(b"\0") else []
+    return found
 
 
 async def test_without_a_sandbox_no_server_is_started(made: Made) -> None:
