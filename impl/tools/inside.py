@@ -92,7 +92,8 @@ class Http:
 
 
 class Context:
-    """`ctx`: what a tool may use. `corpus` and `scratch` are directories; corpus is read-only or None."""
+    """`ctx`: what a tool may use. `corpus` and `scratch` are directories: corpus is read-only or None, scratch empty at
+    the start of a call."""
 
     EffectDenied = EffectDenied
 

@@ -7,6 +7,7 @@ import contextlib
 import os
 import shlex
 import socket
+import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,7 +53,8 @@ async def run_tool(
     environment: str | None = None,
     requirements: tuple[str, ...] = (),
 ) -> ToolRun:
-    """Run a tool; `entrypoint` is relative to the tools, `environment` the name of what it needs installed.
+    """Run a tool, its scratch empty; `entrypoint` is relative to the tools, `environment` the name of what it needs
+    installed.
 
     Raises SandboxUnavailable, and StoreError where what it does cannot be recorded.
     """
@@ -64,6 +66,9 @@ async def run_tool(
         "environment": None if environment is None else f"{place.environments}/{environment}",
         "requirements": ", ".join(requirements),
     }
+    scratch = place.workspace.path
+    if not place.workspace.unsafe and _holds_something(scratch):  # where unsafe, more than what tools wrote lies there
+        await asyncio.to_thread(_empty, scratch)
     conversation = Conversation(broker, log, start)
     printed: list[str] = []
     command = f"exec python3 -I -B {shlex.quote(place.runner)} {shlex.quote(place.socket)}"
@@ -82,6 +87,27 @@ async def run_tool(
     if not talking.cancelled() and (fault := talking.exception()) is not None:
         raise fault
     return replace(_ending(conversation, running), printed="".join(printed)[-PRINTED:])
+
+
+def _empty(scratch: Path) -> None:
+    """Remove what earlier calls left: a call that runs again finds what it found, and no call fills the disk for
+    another."""
+    left = os.listdir(scratch)
+    for first in range(0, len(left), 1000):
+        # Not Python's own way: it gives up on directories nested thousands deep.
+        subprocess.run(
+            ["rm", "-rf", "--", *left[first : first + 1000]],
+            cwd=scratch,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+
+
+def _holds_something(directory: Path) -> bool:
+    with os.scandir(directory) as entries:
+        return next(entries, None) is not None
 
 
 async def _both(

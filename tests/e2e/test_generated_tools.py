@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from tests.harness.keyrings import MemoryKeyring, system_keyring
 from tests.harness.scripted import ScriptedProvider, call
 from tests.harness.standin import StandIn
 from tests.harness.tls import HANG, Asked, Reply, answer
+from tests.harness.wheels import make_wheel
 
 KEY = "cnry-K3y+/with=odd&chars-81c2"
 TOKEN = "cnry-T0ken-for-writing-77aa02"
@@ -245,12 +247,7 @@ for _name, _method in (("book", "POST"), ("look", "GET")):
 def test_after_kill_9_a_read_is_sent_again_and_a_write_never_by_itself(
     world: World, tmp_path: Path, tool: str, sent: int, ending: str
 ) -> None:
-    for path, text in BERTHS.items():
-        (tmp_path / "berths" / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "berths" / path).write_text(text)
-    world.run(0, "save", tmp_path / "berths")
-    world.run(0, "validate", "berths")
-    world.run(0, "publish", "berths")
+    publish(world, tmp_path / "berths", BERTHS)
     killed = False
 
     def reply(asked: Asked) -> Reply:
@@ -285,6 +282,62 @@ def test_after_kill_9_a_read_is_sent_again_and_a_write_never_by_itself(
     (result,) = results(ran)
     assert ending in result["output"]
     assert result["ok"] is (ending == "answered")
+
+
+# --- stopping and going on -------------------------------------------------------------------------------
+
+PARKS = """\
+def run(ctx, input):
+    first = ctx.http.request("POST", "https://api.example.com/begin").text
+    return [first, ctx.http.request("GET", "https://api.example.com/rest", credential="KEY").text]
+"""
+
+
+def publish(world: World, place: Path, files: dict[str, str]) -> str:
+    """Publish an agent of these files; its name."""
+    for path, text in files.items():
+        (place / path).parent.mkdir(parents=True, exist_ok=True)
+        (place / path).write_text(text)
+    agent = str(world.run(0, "save", place).value["agent"])
+    world.run(0, "validate", agent)
+    world.run(0, "publish", agent)
+    return agent
+
+
+def test_a_call_that_waited_for_a_credential_does_nothing_twice(world: World, tmp_path: Path) -> None:
+    credentials = "credentials:\n  - {name: KEY, hosts: [api.example.com], header: X-Key}\n"
+    files = {path: text for path, text in BERTHS.items() if "/look/" not in path}
+    files["agent.yaml"] = files["agent.yaml"].replace("[book, look]", "[book]") + credentials
+    files["tools/book/tool.yaml"] += "credentials: [KEY]\n"
+    files["tools/book/tool.py"] = PARKS
+    agent = publish(world, tmp_path / "berths", files)
+    with StandIn("api.example.com", lambda asked: answer(asked.target.encode())) as service:
+        world.reach(service)
+        world.play(call("book", name="x"), "Booked.")
+        session = world.run(11, "run", agent, "Book").result["session"]
+        assert world.run(11, "resume", session).result["stop"] == "needs_credentials"
+        world.run(0, "credentials", "set", agent, "KEY", stdin=TOKEN)
+        ran = world.run(0, "resume", session)
+    assert [asked.target for asked in service.asked] == ["/begin", "/rest"]
+    assert json.loads(results(ran)[0]["output"]) == ["/begin", "/rest"]
+
+
+def test_what_a_tool_requires_is_there_after_validation_and_never_installed_by_a_run(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheel(tmp_path / "wheels", "tide_tables", "1.2", {"tide_tables.py": "HIGH = 4\n"})
+    monkeypatch.setenv("ARTIFICER_PACKAGE_INDEX", str(tmp_path / "wheels"))
+    files = {path: text for path, text in BERTHS.items() if "/book/" not in path}
+    files["agent.yaml"] = files["agent.yaml"].replace("[book, look]", "[look]")
+    files["tools/look/tool.yaml"] += "requirements: [tide-tables]\n"
+    files["tools/look/tool.py"] = "import tide_tables\n\n\ndef run(ctx, input):\n    return tide_tables.HIGH\n"
+    agent = publish(world, tmp_path / "berths", files)
+    world.play(call("look", name="x"), "Four.")
+    assert results(world.run(0, "run", agent, "How high?"))[0]["output"] == "4"
+    shutil.rmtree(world.home / "environments")
+    world.play(call("look", name="x"), "I cannot.")
+    (missing,) = results(world.run(0, "run", agent, "How high?"))
+    assert (missing["ok"], missing["output"].partition(":")[0]) == (False, "environment_missing")
 
 
 # --- the Builder registers a tool ------------------------------------------------------------------------

@@ -93,8 +93,8 @@ async def opened(tmp_path: Path) -> AsyncIterator[Open]:
     """Opens a bench by kind of sandbox."""
     benches: list[Bench] = []
 
-    async def go(kind: str, environments: Mapping[str, Path] | None = None) -> Bench:
-        sandbox = SANDBOXES[kind](Options(home=tmp_path, image="local"))
+    async def go(kind: str, environments: Mapping[str, Path] | None = None, **options: Any) -> Bench:
+        sandbox = SANDBOXES[kind](Options(home=tmp_path, image="local", **options))
         if (problem := await sandbox.probe()) is not None:
             pytest.skip(f"{kind} does not work here: {problem}")
         for name in ("tools", "link", "corpus"):

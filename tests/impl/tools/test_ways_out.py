@@ -257,3 +257,17 @@ async def test_a_full_disk_is_the_tools_own_failure(bench: Bench) -> None:
     assert ran.error == "tool_error"
     assert "No space left" in ran.message
     assert (await bench.run("return 1")).value == 1
+
+
+async def test_nothing_a_call_wrote_is_there_for_the_next(either: Bench) -> None:
+    deep = "import sys\nfor _ in range(3000):\n    os.mkdir('d')\n    os.chdir('d')\nopen('/work/.hidden', 'w')\n"
+    assert (await either.run(f"{deep}return os.listdir('/work')")).value is not None
+    assert (await either.run("return os.listdir(ctx.scratch)")).value == []
+
+
+@pytest.mark.slow
+async def test_a_call_that_takes_more_than_its_quota_is_ended_and_the_next_is_well(opened: Open) -> None:
+    bench = await opened("bubblewrap", quota=2_000_000)
+    body = "while True:\n    open(str(time.monotonic()), 'wb').write(b'x' * 1_000_000)\n    time.sleep(0.05)"
+    assert (await bench.run(body, timeout=60)).error == "tool_crashed"
+    assert (await bench.run("return 1")).value == 1
