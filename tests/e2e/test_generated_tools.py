@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from keyring.backends.null import Keyring as NullKeyring
 
 from core import ModelRequest, ToolResult, register_provider
 from tests.harness.canary import files_with, processes_with, traces
@@ -147,6 +148,7 @@ def test_the_pet_store_becomes_an_agent_whose_keys_go_to_the_pet_store_alone(wor
         assert len(store.asked) == 2
     assert seen == [[], []]
     world.run(0, "transcript", session)
+    world.printed += [(words := artificer("transcript", session, json=False)).out, words.err]
     world.run(0, "sessions")
     world.run(0, "credentials", "list")
     assert files_with("Who is pet 7?", world.home)  # it does find what is there
@@ -172,6 +174,36 @@ def test_a_key_in_the_query_is_sent_and_seen_nowhere(world: World, harbour: str)
     assert "key=" not in second.target
     assert [row["ok"] for row in results(ran)] == [True, True]
     assert "[redacted:harbour_key]" in results(ran)[0]["output"]
+    world.is_clean_of(KEY)
+
+
+def test_without_a_system_keyring_the_value_lies_encrypted(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ARTIFICER_PASSPHRASE", "a passphrase of the test's")
+    with system_keyring(NullKeyring()):
+        agent = world.build(INPUTS / "openapi")
+        world.run(0, "credentials", "set", agent, "harbour_key", stdin=KEY)
+        with StandIn("api.harbour.example", echo) as service:
+            world.reach(service)
+            world.play(call("get_boat", boatId=7), "Seen.")
+            world.run(0, "run", agent, "Which boat is 7?")
+        assert "key=cnry" in service.asked[0].target
+    world.is_clean_of(KEY)
+
+
+@pytest.mark.docker
+@pytest.mark.timeout(120)
+def test_it_is_the_same_in_containers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARTIFICER_SANDBOX", "docker")
+    monkeypatch.setenv("ARTIFICER_SANDBOX_IMAGE", "local")
+    agent = world.build(INPUTS / "openapi")
+    world.run(0, "credentials", "set", agent, "harbour_key", stdin=KEY)
+    with StandIn("api.harbour.example", echo) as service:
+        world.reach(service)
+        world.play(call("get_boat", boatId=7), "Seen.")
+        (result,) = results(world.run(0, "run", agent, "Which boat is 7?"))
+    assert (result["ok"], len(service.asked)) == (True, 1)
     world.is_clean_of(KEY)
 
 
