@@ -98,6 +98,9 @@ class OpencodeParser:
         match str(detail.get("reason") or ""):
             case reason if reason in _GOES_ON:
                 return out
+            case "length":
+                message = "The answer was cut at the model's output limit."
+                end = CliEnd("error", detail="incomplete", message=message, hint="Tell it to go on.")
             case "content-filter":
                 end = CliEnd("refused", message="The model's answer was withheld by a content filter.")
             case _:
