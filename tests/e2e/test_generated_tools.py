@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from keyring.backends.null import Keyring as NullKeyring
 
-from core import ModelRequest, ToolResult, register_provider
+from core import ModelRequest, ToolResult, read_manifest, read_tool, register_provider
 from tests.harness.canary import files_with, processes_with, traces
 from tests.harness.commands import Ran, artificer, environment
 from tests.harness.home import INPUTS
@@ -146,7 +146,9 @@ def test_the_pet_store_becomes_an_agent_whose_keys_go_to_the_pet_store_alone(wor
         assert store.asked[1].values("api_key") == []
         assert json.loads(store.asked[1].body) == pet
         assert len(store.asked) == 2
-    assert seen == [[], []]
+        every_tool(world, agent, store)
+    assert len(seen) == 21
+    assert not any(seen)
     world.run(0, "transcript", session)
     world.printed += [(words := artificer("transcript", session, json=False)).out, words.err]
     world.run(0, "sessions")
@@ -154,6 +156,34 @@ def test_the_pet_store_becomes_an_agent_whose_keys_go_to_the_pet_store_alone(wor
     assert files_with("Who is pet 7?", world.home)  # it does find what is there
     assert traces("Rex", "\n".join(world.printed).encode())
     world.is_clean_of(KEY, TOKEN)
+
+
+def every_tool(world: World, agent: str, store: StandIn) -> None:
+    """Call each of the pet store's tools once; a person says yes to those that write."""
+    given = {"petId": 7, "orderId": 3, "username": "theUser"}
+    bundle = next((world.home / "laid-out").iterdir())
+    tools = {name: read_tool(bundle / "tools" / name) for name in read_manifest(bundle).tools}
+    calls = []
+    for name, tool in tools.items():
+        required = (tool.input_schema or {}).get("required", ())
+        calls.append(call(name, **(tool.examples[0].input if tool.examples else {key: given[key] for key in required})))
+    world.play(calls, "All done.")
+    ran = artificer("run", agent, "Try everything")
+    rows, asked = results(ran), 0
+    while ran.result["stop"] == "needs_approval":
+        asked += 1
+        ran = artificer("answer", ran.result["session"], "once")
+        rows += results(ran)
+        world.printed += [ran.out, ran.err]
+    assert (ran.result["stop"], asked) == ("completed", 11)
+    assert [row["ok"] for row in rows] == [True] * 19
+    kinds = {"api_key": 0, "petstore_auth": 0, None: 0}
+    for sent, tool in zip(store.asked[2:], tools.values(), strict=True):
+        name = tool.credentials[0] if tool.credentials else None
+        kinds[name] += 1
+        assert sent.values("api_key") == ([KEY] if name == "api_key" else [])
+        assert sent.values("authorization") == ([f"Bearer {TOKEN}"] if name == "petstore_auth" else [])
+    assert kinds == {"api_key": 2, "petstore_auth": 7, None: 10}
 
 
 @pytest.fixture
