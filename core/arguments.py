@@ -73,6 +73,11 @@ def _flat(schema: Any) -> Callable[[Mapping[str, Any]], bool] | None:
     return fits
 
 
+def _untried(*_: Any) -> tuple[()]:
+    """The check of a keyword that is not tried here."""
+    return ()
+
+
 class _Full:
     """The validator proper, made on first use: it costs milliseconds."""
 
@@ -100,9 +105,21 @@ class _Full:
         """References go nowhere, least of all to the network."""
         if self._validator is None:
             from jsonschema import Draft202012Validator
+            from jsonschema.validators import extend
             from referencing import Registry
 
             Draft202012Validator.check_schema(self._schema)
             registry: Any = Registry()
-            self._validator = Draft202012Validator(self._schema, registry=registry)
+            # A pattern of generated code may take minutes on a short text, and nothing here could stop it. The
+            # tool meets the value in its sandbox, where its time is bounded.
+            more = Draft202012Validator.VALIDATORS["additionalProperties"]
+
+            def additional(validator: Any, given: Any, instance: Any, schema: Any) -> Any:
+                return () if "patternProperties" in schema else more(validator, given, instance, schema)
+
+            bounded: Any = extend(  # type: ignore[no-untyped-call]
+                Draft202012Validator,
+                {"pattern": _untried, "patternProperties": _untried, "additionalProperties": additional},
+            )
+            self._validator = bounded(self._schema, registry=registry)
         return self._validator

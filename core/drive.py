@@ -174,7 +174,9 @@ class Drive:
             text = str(error)
             return StopRecord(Stop.PLATFORM_ERROR, "sandbox_unavailable", None, None, {"message": text, "text": text})
         if self.sandbox.unsafe and provider.runs_no_source_code and self.new:
-            self.log.emit("notice", {"text": f"Unsafe: no sandbox here ({why}). The offline rules run no source code."})
+            text = f"Unsafe: no sandbox here ({why}). The offline rules run no source code."
+            asked = self._sandbox_name() == self.sandbox.name
+            self.log.emit("notice", {"text": "Unsafe: commands run on this machine, unisolated." if asked else text})
         if isinstance(self.driver, Prepares):
             await self.driver.prepare(self.log.emit, self.host.workspace_path(self.log.id))
         builder, inherited = self.log.info.kind == "builder", self.standing.inherited
