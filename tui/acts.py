@@ -11,7 +11,7 @@ from textual import on, work
 from textual.app import App, SuspendNotSupported
 
 from tui.screens import messages
-from tui.view.text import short
+from tui.view.text import one_line, short
 
 if TYPE_CHECKING:
     from core import ValidationRun
@@ -47,6 +47,8 @@ class ActingApp(App[int]):
                 self.show_diff(event.agent, event.digest, event.marked)
             case "edit":
                 self.edit_revision(event.agent, event.digest)
+            case "manifest":
+                self.edit_revision(event.agent, event.digest, "agent.yaml")
             case "validate":
                 self.validate_again(event.agent, event.digest)
             case "talk":
@@ -59,7 +61,7 @@ class ActingApp(App[int]):
             self.notify(f"{short(digest)} is live already.", markup=False)
             return
         if self.shelf.passed(agent, digest) is None:
-            run = await self._validated(agent, digest)
+            run = await self._validated(agent, digest, "✗ not published")
             if run is None or not run.passed:
                 return
         await self._move(agent, digest, rollback=False)
@@ -124,8 +126,8 @@ class ActingApp(App[int]):
         if run is not None and run.passed:
             self.notify(f"{short(digest)} passed: well-formed.", title="✓ Validation", markup=False)
 
-    async def _validated(self, agent: str, digest: str) -> ValidationRun | None:
-        """A fresh run; a failed one is opened with its problems."""
+    async def _validated(self, agent: str, digest: str, failed: str = "") -> ValidationRun | None:
+        """A fresh run; a failed one is opened with its problems, and `failed` says what came of it."""
         from core import SandboxUnavailable, StoreError, UnknownRef
 
         self.notify(f"Validating {short(digest)} …", markup=False, timeout=2)
@@ -136,13 +138,14 @@ class ActingApp(App[int]):
             return None
         self._refresh_bundles()
         if not run.passed:
-            self._open_run(run)
+            self._open_run(run, failed)
         return run
 
-    def _open_run(self, run: ValidationRun) -> None:
+    def _open_run(self, run: ValidationRun, note: str = "") -> None:
         from tui.screens.dialogs import RunScreen
 
-        self.push_screen(RunScreen(run, self.shelf.host.now()))
+        self.clear_notifications()  # they would lie over what it says
+        self.push_screen(RunScreen(run, self.shelf.host.now(), note))
 
     @on(messages.RunOpened)
     def _run_opened(self, event: messages.RunOpened) -> None:
@@ -198,9 +201,27 @@ class ActingApp(App[int]):
 
     # --- editing -----------------------------------------------------------------------------------
 
+    @on(messages.FileOpened)
+    async def _file_opened(self, event: messages.FileOpened) -> None:
+        from tui.screens.dialogs import TextScreen
+        from tui.view.files import file_lines
+        from tui.workspace import read
+
+        try:
+            lines = file_lines(*await asyncio.to_thread(read, event.root, event.path))
+        except OSError as error:
+            self._say_no("It cannot be read", error.strerror or str(error))
+            return
+        self.push_screen(TextScreen(one_line(event.path, 200), lines))
+
+    @on(messages.MendWanted)
+    def _mend_wanted(self, event: messages.MendWanted) -> None:
+        self.edit_revision(event.agent, event.digest, event.path)
+
     @work(group="act", exit_on_error=True)
-    async def edit_revision(self, agent: str, digest: str) -> None:
-        """Open the persona in the person's editor; what they saved becomes a revision, and is validated."""
+    async def edit_revision(self, agent: str, digest: str, path: str | None = None) -> None:
+        """Open a file (the persona, where `path` is none of it) in the person's editor; what they saved becomes a
+        revision, and is validated."""
         from core import StoreError, UnknownRef
         from tui.shelf import editor
 
@@ -214,7 +235,9 @@ class ActingApp(App[int]):
             self._say_no("Not checked out", str(error))
             return
         try:
-            code = await self._in_terminal([*command, str(directory / self.shelf.persona(agent, digest))])
+            known = self.shelf.holds(agent, digest, path)
+            name = path if path is not None and known else self.shelf.persona(agent, digest)
+            code = await self._in_terminal([*command, str(directory / name)])
         except (SuspendNotSupported, OSError) as error:
             self._say_no("The editor did not start", f"{' '.join(command)}: {error}")
             return
@@ -230,10 +253,10 @@ class ActingApp(App[int]):
             self.notify("Nothing was changed.", markup=False)
         else:
             self._refresh_bundles(revision.digest)
-            run = await self._validated(agent, revision.digest)
+            run = await self._validated(agent, revision.digest, f"✗ saved as {short(revision.digest)}, and failed")
             if run is not None and run.passed:
                 self.notify(
-                    f"Saved as {short(revision.digest)}. Press p to publish it.", title="✓ It passed", markup=False
+                    f"Saved as {short(revision.digest)}. F4, p publishes it.", title="✓ It passed", markup=False
                 )
 
     async def _in_terminal(self, command: Sequence[str]) -> int:

@@ -10,10 +10,14 @@ from pathlib import Path
 
 def run_app(home: Path | None, *, session: str | None = None) -> int:
     """Run the app on `home` (None: where all state lies by default); the exit code. `session` opens at once."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()) or os.environ.get("TERM", "") == "dumb":
-        print(  # noqa: T201 - there is no screen to say it on
-            "The app needs a terminal. Every command works without one: artificer --help", file=sys.stderr
+    dumb = os.environ.get("TERM", "") == "dumb"
+    if dumb or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        what = (
+            "The app needs a terminal that can draw; TERM=dumb says this one cannot."
+            if dumb
+            else "The app needs a terminal."
         )
+        print(f"{what} Every command works without one: artificer --help", file=sys.stderr)  # noqa: T201 - no screen
         return 2
     # Nothing becomes garbage while all that starts an app is loaded; looking for it would be a tenth of the start.
     gc.disable()

@@ -38,7 +38,6 @@ class ArtificerApp(ActingApp):
 
     TITLE = "Artificer"
     CSS_PATH = "app.tcss"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 - Textual declares it so
     ENABLE_COMMAND_PALETTE = True
 
     # The function keys come first: a text field has uses of its own for some of them.
@@ -55,6 +54,7 @@ class ArtificerApp(ActingApp):
             tooltip="Stop the running turn; twice: leave Artificer",
             priority=True,
         ),
+        Binding("f9", "search", "search", show=False, id="app.search", tooltip="Search all sessions", priority=True),
         Binding(
             "f7", "mouse", "mouse", show=False, id="app.mouse", tooltip="Give the mouse to the terminal, or take it"
         ),
@@ -182,6 +182,9 @@ class ArtificerApp(ActingApp):
         words = str(error) or type(error).__name__
         if isinstance(error, Busy):
             words, hint = "Another process drives this session.", "What you write here reaches it."
+        for screen in self.screen_stack:
+            if getattr(screen, "session", None) == session and hasattr(screen, "drive_failed"):
+                screen.drive_failed()
         self.notify(f"{words}\n{hint}", title="✗ This turn ended with an error", severity="error", markup=False)
 
     # --- the store, as others change it ------------------------------------------------------------
@@ -287,7 +290,10 @@ class ArtificerApp(ActingApp):
             keep = getattr(self.screen, "keep", None)
             if keep is not None:
                 keep()
+            left = self._place()
             await self.pop_screen()
+            if isinstance(self.screen, HomeScreen):
+                self.screen.left = left or ""
 
     # --- keys that act everywhere ------------------------------------------------------------------
 
@@ -303,8 +309,10 @@ class ArtificerApp(ActingApp):
         if session is not None:
             await self.desk.interrupt(session)
             self.notify("Stopping this turn; write to go on. Press ctrl+c again to leave.", markup=False)
-        else:
-            self.notify("Press ctrl+c again to leave.", markup=False)
+            return
+        others = any(isinstance(one, str) and self.desk.foreign(one) for one in sessions)
+        why = "Another process drives this one: at home, i interrupts it. " if others else ""
+        self.notify(f"{why}Press ctrl+c again to leave.", markup=False)
 
     def action_mouse(self) -> None:
         """Let the terminal select text by itself, or scroll and click here again."""
@@ -328,6 +336,24 @@ class ArtificerApp(ActingApp):
             return
         self.copy_to_clipboard(text)
         self.notify(copy_text(text, self.host.home), markup=False)
+
+    def action_search(self) -> None:
+        """Search all sessions, and open one where the words stand."""
+        from tui.screens.search import SearchScreen
+
+        if not isinstance(self.screen, SearchScreen):
+            self.push_screen(SearchScreen(self.desk), self._found)
+
+    async def _found(self, found: tuple[str, int] | None) -> None:
+        from tui.screens.session import SessionScreen
+
+        if found is None:
+            return
+        session, seq = found
+        if self._session() != session:
+            await self.open_session(session)
+        if isinstance(self.screen, SessionScreen):
+            self.screen.show_event(seq)
 
     def action_help(self) -> None:
         """Every key."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from core import Event, Host, LaunchInput, SessionInfo, Supervisor, Waiting
@@ -25,6 +26,8 @@ class Desk:
         self.failed = failed
         self._watching: set[asyncio.Task[Any]] = set()
         self._followed: set[str] = set()
+        self._broken: set[str] = set()
+        """Sessions whose drive here ended by an error, so that their columns still say that they run."""
         self._version = 0
         self._server: asyncio.Server | None = None
         self._supervisor: Supervisor | None = None
@@ -99,6 +102,22 @@ class Desk:
             return f"{error.message} {error.hint}".strip()
         return None
 
+    async def passphrase_wanted(self) -> Literal["none", "needed", "new"]:
+        """What keeping a value would want first: nothing, a passphrase, or a new one."""
+        secrets = self.host.secrets
+        return "none" if secrets is None else await asyncio.to_thread(secrets.passphrase)
+
+    async def unlock(self, passphrase: str) -> str | None:
+        """Open the encrypted file, or make it. Why not, in words, where that failed."""
+        from core import SecretsError
+
+        assert self.host.secrets is not None
+        try:
+            await asyncio.to_thread(self.host.secrets.unlock, passphrase)
+        except SecretsError as error:
+            return f"{error.message} {error.hint}".strip()
+        return None
+
     async def resume(self, session: str, *, model: str | None = None, provider: str | None = None) -> None:
         """Go on without words, where it stopped or was interrupted."""
         await self._go_on(session, model=model, provider=provider)
@@ -118,6 +137,7 @@ class Desk:
 
         override = self.host.settings.override
         await self.listen()
+        self._broken.discard(session)
         self.supervisor.resume(
             LaunchInput(
                 host=self.host,
@@ -149,11 +169,21 @@ class Desk:
         async def outcome() -> None:
             (ended,) = await asyncio.gather(self.supervisor.wait(session), return_exceptions=True)
             if isinstance(ended, BaseException) and not isinstance(ended, asyncio.CancelledError):
+                self._let_go(session)
                 self.failed(session, ended)
 
         task = asyncio.get_running_loop().create_task(outcome())
         self._watching.add(task)
         task.add_done_callback(self._watching.discard)
+
+    def _let_go(self, session: str) -> None:
+        """Nobody drives it any more, though no stop says so."""
+        from core import StoreError
+
+        with contextlib.suppress(StoreError):
+            if self.store.owner_socket(session) == self.store.own_socket():
+                self._broken.add(session)
+                self.store.release(session)
 
     async def listen(self) -> None:
         """Let other processes reach the sessions driven here; once, before the first of them begins."""
@@ -177,8 +207,19 @@ class Desk:
         """Whether another process drives it now."""
         if self.drives(session):
             return False
-        info = self.store.session(session)
+        info = self.session(session)
         return info is not None and info.status == "running"
+
+    def session(self, session: str) -> SessionInfo | None:
+        """A session's columns as they are now."""
+        info = self.store.session(session)
+        return None if info is None else self.now(info)
+
+    def now(self, info: SessionInfo) -> SessionInfo:
+        """The columns, corrected where the store could not be told that a drive is over."""
+        if info.id in self._broken and info.status == "running" and not self.drives(info.id):
+            return replace(info, status="interrupted")
+        return info
 
     def waiting(self, session: str) -> Waiting | None:
         """What a stopped session waits for."""
@@ -208,6 +249,21 @@ class Desk:
         except SandboxUnavailable:
             return info.sandbox or "", False
         return chosen.name, chosen.unsafe
+
+    async def usual_model(self, info: SessionInfo) -> str:
+        """The model the session's provider takes where none is named; empty where that is its own affair."""
+        from core import ModelProvider
+
+        def find() -> str:
+            provider = self.host.provider(info.provider)
+            return (provider.default_model() or "") if isinstance(provider, ModelProvider) else ""
+
+        if info.model:
+            return info.model
+        try:
+            return await asyncio.to_thread(find)
+        except (LookupError, ImportError):
+            return ""
 
     # --- following ---------------------------------------------------------------------------------
 

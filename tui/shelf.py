@@ -77,6 +77,10 @@ class Shelf:
                 return self.store.blob(entry.sha256).decode("utf-8", "replace")
         return ""
 
+    def holds(self, agent: str, digest: str, path: str | None) -> bool:
+        """Whether a revision has a file of that path."""
+        return any(entry.path == path for entry in self.revision(agent, digest).files)
+
     def persona(self, agent: str, digest: str) -> str:
         """The path of a revision's persona; agent.yaml where there is no other text to edit."""
         paths = {entry.path for entry in self.revision(agent, digest).files}

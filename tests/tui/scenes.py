@@ -123,6 +123,17 @@ def asks(scene: Stage) -> str:
     return waiting(scene, question(ASK, *options, recommended=1), "awaiting_user", "I found three groups.")
 
 
+def with_files(scene: Stage) -> str:
+    """A question in a session whose workspace holds something."""
+    name = asks(scene)
+    root = scene.host.workspace_path(name)
+    for path, text in (("source/openapi.yaml", "openapi: 3.0.4\n"), ("source/LICENSE", "MIT\n"), ("notes.md", "# n\n")):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    (root / "elsewhere").symlink_to("/etc")
+    return name
+
+
 def asks_for_several(scene: Stage) -> str:
     """A question that takes several options and no text."""
     waits = question("Which groups?", "pet", "store", "user", recommended=1, multiple=True, free_text=False)

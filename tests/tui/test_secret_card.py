@@ -11,10 +11,12 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from core import Waiting, register_provider
+from impl.secrets import sealed
 from tests.harness.keyrings import MemoryKeyring, system_keyring
 from tests.harness.scripted import ScriptedProvider
 from tests.harness.stage import Stage, stopped
 from tests.tui.conftest import calm, until
+from tests.tui.test_stops import shown
 from tui.application import ArtificerApp
 from tui.widgets.composer import Composer
 
@@ -99,7 +101,24 @@ async def test_a_value_that_cannot_be_one_is_refused_and_the_card_stays(
         assert on_stage.host.secrets.list() == []  # type: ignore[union-attr]
 
 
-async def test_without_a_keyring_it_says_what_to_do(
+async def test_without_a_keyring_a_new_passphrase_is_asked_for_twice_and_the_value_is_kept(
+    on_stage: Stage, make_app: Make, waiting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ARTIFICER_PASSPHRASE", raising=False)
+    monkeypatch.setattr(sealed, "_N", 2)
+    app = make_app(on_stage, waiting)
+    with system_keyring(keyring.backends.null.Keyring()):
+        async with app.run_test(size=(120, 40)) as pilot:
+            await enter(pilot, VALUE)
+            for title in ("A new passphrase", "Again"):
+                await until(pilot, lambda title=title: title in shown(app), "it asks")  # type: ignore[misc]
+                await pilot.press(*"correct horse".replace(" ", "_"), "enter")
+                assert "correct" not in shown(app)
+            await until(pilot, lambda: on_stage.host.store.session(waiting).stop == "completed", "it goes on")  # type: ignore[union-attr]
+            assert stands_in(on_stage.host.home, VALUE) == []
+
+
+async def test_two_passphrases_that_differ_keep_nothing(
     on_stage: Stage, make_app: Make, waiting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ARTIFICER_PASSPHRASE", raising=False)
@@ -107,8 +126,12 @@ async def test_without_a_keyring_it_says_what_to_do(
     with system_keyring(keyring.backends.null.Keyring()):
         async with app.run_test(size=(120, 40)) as pilot:
             await enter(pilot, VALUE)
+            for title, words in (("A new passphrase", "correct-horse"), ("Again", "correct-house")):
+                await until(pilot, lambda title=title: title in shown(app), "it asks")  # type: ignore[misc]
+                await pilot.press(*words, "enter")
             await until(pilot, lambda: app._notifications, "it says why")
-            assert "ARTIFICER_PASSPHRASE" in "".join(note.message for note in app._notifications)
+            assert "differ" in "".join(note.message for note in app._notifications)
+            assert on_stage.host.store.session(waiting).stop == "needs_credentials"  # type: ignore[union-attr]
 
 
 async def test_a_key_in_the_composer_is_kept_neither_as_a_draft_nor_in_its_history(

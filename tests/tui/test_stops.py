@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from core import Limits, ProviderError, Stop, Text, TurnEnd, build_launch, register_provider
+from tests.harness.eval_driver import OneSandbox
+from tests.harness.keyrings import MemoryKeyring, system_keyring
 from tests.harness.scripted import Gate, ScriptedProvider, call
 from tests.harness.stage import NamedSandboxes, Stage
 from tests.tui import scenes
@@ -121,6 +125,91 @@ async def test_a_spent_budget_offers_to_extend_it(on_stage: Stage, make_app: Mak
         assert "budget spent" in state(app)
         await pilot.press("escape", "x")
         assert app.screen.query_one(Composer).text == "extend "
+
+
+ASKING = """schema: artificer/v1
+name: clerk
+persona: persona.md
+policy: {run_sandbox: ask}
+"""
+
+
+@pytest.fixture
+def boxed(on_stage: Stage) -> Stage:
+    """A stage whose sandbox is a real one."""
+    on_stage.host.sandboxes = OneSandbox()
+    return on_stage
+
+
+async def run(pilot: Pilot[Any], agent: str, digest: str) -> None:
+    """Run a revision to its first stop, on screen."""
+    app = pilot.app
+    assert isinstance(app, ArtificerApp)
+    await calm(pilot)
+    await app.open_session(await app.desk.run(agent, digest, "Do it"))
+    await stopped(pilot)
+
+
+@pytest.mark.parametrize(("key", "said", "shows"), [("y", "once", "✓ $ echo it ran"), ("n", "deny", "✗ $ echo it ran")])
+async def test_an_approval_shows_exactly_what_will_run_and_a_key_decides(
+    boxed: Stage, make_app: Make, tmp_path: Path, key: str, said: str, shows: str
+) -> None:
+    provider = scripted([call("run_sandbox", command="echo it ran > here")], "As you like.")
+    files = {"agent.yaml": ASKING, "persona.md": "You are a clerk."}
+    digest = boxed.revision("clerk", files, minutes=9, scratch=tmp_path / "clerk")
+    app = make_app(boxed)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await run(pilot, "clerk", digest)
+        assert "approval" in state(app)
+        assert "$ echo it ran > here" in shown(app)
+        session = screen(app).session
+        assert not (boxed.host.workspace_path(session) / "here").exists()
+        await pilot.press("escape", key)
+        await until(pilot, lambda: "As you like." in shown(app), "it goes on")
+        await stopped(pilot)
+        assert state(app) == "✓ done"
+        assert shows in shown(app)
+        assert len(provider.requests) == 2
+        assert (boxed.host.workspace_path(session) / "here").exists() is (said == "once")
+
+
+RATES = {
+    "agent.yaml": """schema: artificer/v1
+name: rates-bot
+persona: persona.md
+tools: [rate]
+credentials:
+  - {name: RATES_API_KEY, hosts: [api.rates.invalid], header: X-Key}
+""",
+    "persona.md": "You know the rates.",
+    "tools/rate/tool.yaml": """name: rate
+description: Asks for a rate.
+input_schema: {type: object}
+hosts: [api.rates.invalid]
+credentials: [RATES_API_KEY]
+""",
+    "tools/rate/tool.py": """def run(ctx, input):
+    return ctx.http.request("GET", "https://api.rates.invalid/", credential="RATES_API_KEY").status
+""",
+}
+
+
+async def test_a_tool_without_its_key_asks_for_it_by_name_and_host_in_a_masked_field(
+    boxed: Stage, make_app: Make, tmp_path: Path
+) -> None:
+    scripted([call("rate")], "never asked")
+    digest = boxed.revision("rates-bot", RATES, minutes=9, scratch=tmp_path / "rates")
+    app = make_app(boxed)
+    with system_keyring(MemoryKeyring()):
+        async with app.run_test(size=(120, 40)) as pilot:
+            await run(pilot, "rates-bot", digest)
+            assert "needs key" in state(app)
+            assert "It needs RATES_API_KEY" in shown(app)
+            assert "api.rates.invalid" in shown(app)
+            await pilot.press("escape")
+            box = app.focused
+            assert isinstance(box, Input)
+            assert box.password
 
 
 async def test_a_finished_run_is_nobodys_turn(on_stage: Stage, make_app: Make) -> None:

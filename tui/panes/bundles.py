@@ -21,6 +21,14 @@ class RevisionsPane(RowList):
         Binding("d", "ask('diff')", "diff", id="revisions.diff", tooltip="Compare with the marked one, or its parent"),
         Binding("space", "mark", "mark", id="revisions.mark", tooltip="Mark a revision to compare another with"),
         Binding("e", "ask('edit')", "edit", id="revisions.edit", tooltip="Edit the persona in your editor"),
+        Binding(
+            "E",
+            "ask('manifest')",
+            "edit manifest",
+            show=False,
+            id="revisions.manifest",
+            tooltip="Edit agent.yaml in your editor",
+        ),
         Binding("v", "ask('validate')", "validate", id="revisions.validate", tooltip="Validate the revision"),
         Binding("t", "ask('talk')", "talk", id="revisions.talk", tooltip="Talk to the revision"),
     ]

@@ -111,14 +111,25 @@ class TranscriptPane(LineView):
     def action_go(self, seq: int) -> None:
         """To an event by number; 0 is the last, and follows."""
         self.at = 0 if seq >= self._last else seq
+        self._following = not self.at
         if self.at:
-            top, height = self.scroll_offset.y, max(1, self.size.height)
-            if not top < self.at <= top + height:
-                target = self.at - 1 if self.at <= top else self.at - height
-                self.scroll_to(y=target, animate=False, immediate=True)
+            self._show_cursor()
         else:
             self.scroll_end(animate=False, immediate=True)
         self.refresh()
+
+    def _show_cursor(self) -> None:
+        """Bring the event under the cursor into the window."""
+        top, height = self.scroll_offset.y, max(1, self.size.height)
+        if not top < self.at <= top + height:
+            target = self.at - 1 if self.at <= top else self.at - height
+            self.scroll_to(y=target, animate=False, immediate=True, force=True)
+
+    def on_resize(self) -> None:
+        """A window that was just opened has its place now."""
+        super().on_resize()
+        if self.at:
+            self._show_cursor()
 
     def action_open(self) -> None:
         """Read it in full."""

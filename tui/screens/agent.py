@@ -25,6 +25,7 @@ class AgentScreen(AgentPanes):
     """An agent's shelf."""
 
     CSS_PATH = "agent.tcss"
+    AUTO_FOCUS = ""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -105,6 +106,10 @@ class AgentScreen(AgentPanes):
         )
         self.query_one("#history", TextView).show(channel_rows(found.log, self.shelf.host.now()), top=False)
 
+    def describe(self, action: str) -> str | None:
+        """Where escape leads from here, for the line of keys."""
+        return "revisions" if action == "home" and self.query_one(Composer).has_focus else None
+
     def poll(self) -> None:
         """Another process wrote something."""
         if self.query(RevisionsPane):
@@ -116,7 +121,7 @@ class AgentScreen(AgentPanes):
             composer.placeholder = f"What should change about {self.agent_name}? The Builder does it"
         else:
             composer.placeholder = f"A task for {self.agent_name}{f' {short(self.ref)}' if self.ref else ''}"
-        composer.border_subtitle = "enter changes it" if self.changing else "enter runs it"
+        composer.border_subtitle = f"enter {'changes' if self.changing else 'runs'} it · ctrl+j new line"
 
     def talk(self, digest: str | None) -> None:
         """Write a task for a revision."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from textual import on
-from textual.screen import Screen
 
 from tui.panes.bundles import RevisionsPane, ValidationPane
 from tui.panes.transcript import TranscriptPane
 from tui.screens import messages
+from tui.screens.base import QuietScreen
 from tui.shelf import Shelf
 from tui.view.bundles import run_rows, tree_rows
 from tui.widgets.rowlist import RowList
 
 
-class AgentPanes(Screen[None]):
+class AgentPanes(QuietScreen[None]):
     """A screen that has `shelf`, `agent` and the two panes: fills them and passes wishes on."""
 
     shelf: Shelf

@@ -13,10 +13,12 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, Static
 
 from core import ValidationRun
+from tui.screens.messages import MendWanted
 from tui.view.bundles import Move, check_rows, move_lines, run_lines
 from tui.view.text import Line, Tone, line
 from tui.widgets.bars import Bar, KeyBar
 from tui.widgets.content import Lines
+from tui.widgets.field import Field
 from tui.widgets.lines import TextView
 from tui.widgets.rowlist import RowList
 
@@ -45,23 +47,30 @@ class TextScreen(Screen[None]):
 
 
 class RunScreen(Screen[None]):
-    """A validation run: its checks, and for the one under the cursor its log; environment and problems."""
+    """A validation run: its checks, and for the one under the cursor its log; environment and problems.
+
+    `note` says what came of it, such as that nothing was published.
+    """
 
     CSS_PATH = "dialogs.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("e", "mend", "mend", id="run.mend", tooltip="Edit the file that failed, save and validate"),
         Binding("escape,q", "dismiss", "back", id="run.back", tooltip="Back"),
     ]
 
-    def __init__(self, run: ValidationRun, now: str) -> None:
+    def __init__(self, run: ValidationRun, now: str, note: str = "") -> None:
         super().__init__()
         self._validation = run
         self._now = now
+        self._note = note
 
     def compose(self) -> ComposeResult:
         """Checks beside the rest."""
         bar = Bar(id="top")
         bar.left = line((f"Validation of {self._validation.agent}", Tone.STRONG))
+        if self._note:
+            bar.middle = line((self._note, Tone.PLAIN if self._validation.passed else Tone.FAIL))
         bar.right = line((self._validation.id, Tone.DIM))
         yield bar
         with Horizontal(id="run"):
@@ -75,6 +84,17 @@ class RunScreen(Screen[None]):
         rows = self.query_one(RowList)
         rows.show(check_rows(self._validation))
         rows.focus()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There is something to mend only where something failed."""
+        return not self._validation.passed if action == "mend" else True
+
+    def action_mend(self) -> None:
+        """Close, and edit the file of the first problem."""
+        run = self._validation
+        path = next((str(p["path"]) for p in run.problems if p.get("path")), None)
+        self.app.post_message(MendWanted(run.agent, run.digest, path))
+        self.dismiss()
 
     @on(RowList.Chosen)
     def _one(self, event: RowList.Chosen) -> None:
@@ -111,7 +131,7 @@ class MoveScreen(ModalScreen[bool]):
 
 
 class AskScreen(ModalScreen[str | None]):
-    """One line to write, such as the name of a model."""
+    """One line to write, such as the name of a model; `hidden` where nobody may read it."""
 
     CSS_PATH = "dialogs.tcss"
 
@@ -119,9 +139,9 @@ class AskScreen(ModalScreen[str | None]):
         Binding("escape", "cancel", "back", id="ask.back", tooltip="Back without a change"),
     ]
 
-    def __init__(self, title: str, hint: str = "", value: str = "") -> None:
+    def __init__(self, title: str, hint: str = "", value: str = "", *, hidden: bool = False) -> None:
         super().__init__()
-        self._heading, self._hint, self._value = title, hint, value
+        self._heading, self._hint, self._value, self._hidden = title, hint, value, hidden
 
     def compose(self) -> ComposeResult:
         """A field."""
@@ -130,11 +150,11 @@ class AskScreen(ModalScreen[str | None]):
         with box:
             if self._hint:
                 yield Static(self._hint, markup=False, classes="hint")
-            yield Input(self._value)
+            yield Field(self._value, password=self._hidden)
 
     @on(Input.Submitted)
     def _done(self, event: Input.Submitted) -> None:
-        self.dismiss(event.value.strip() or None)
+        self.dismiss((event.value if self._hidden else event.value.strip()) or None)
 
     def action_cancel(self) -> None:
         """Close without an answer."""

@@ -27,6 +27,7 @@ def all_help(app: ArtificerApp) -> list[Line]:
     from tui.screens.agent import AgentScreen
     from tui.screens.dialogs import AskScreen, MoveScreen, RunScreen, TextScreen
     from tui.screens.home import HomeScreen
+    from tui.screens.search import SearchScreen
     from tui.screens.session import SessionScreen
     from tui.widgets.card import CardBox
     from tui.widgets.composer import Composer
@@ -49,6 +50,7 @@ def all_help(app: ArtificerApp) -> list[Line]:
         ("Texts", TextView),
         ("Text, difference, help", TextScreen),
         ("Validation run", RunScreen),
+        ("Search", SearchScreen),
         ("Publish and roll back", MoveScreen),
         ("Asking for a word", AskScreen),
     ]
@@ -78,6 +80,8 @@ def commands(app: ArtificerApp, screen: Screen[Any]) -> Iterable[SystemCommand]:
         for label, pane in (
             ("conversation", "chat"),
             ("workspace log", "log"),
+            ("workspace files", "files"),
+            ("diff of the newest revision", "diff"),
             ("revisions", "revisions"),
             ("validation runs", "validation"),
             ("transcript", "transcript"),
@@ -87,6 +91,7 @@ def commands(app: ArtificerApp, screen: Screen[Any]) -> Iterable[SystemCommand]:
         yield SystemCommand("Model", "Go on with another model", app.action_model)
         yield SystemCommand("Provider", "Go on with another provider", app.action_provider)
     yield SystemCommand("Home", "All sessions and agents", app.action_home)
+    yield SystemCommand("Search", "Search all sessions", app.action_search)
     yield SystemCommand("Stop", "Stop the running turn", app.action_stop)
     yield SystemCommand("Copy", "Copy the selection, or the last reply", app.action_copy)
     yield SystemCommand("Mouse", "Give the mouse to the terminal, or take it back", app.action_mouse)
@@ -101,6 +106,7 @@ def _revision_commands(tree: RevisionsPane) -> Iterable[SystemCommand]:
         ("Roll back", "rollback", "Roll back to the revision under the cursor, or from the live one"),
         ("Diff", "diff", "Compare the revision with the marked one, or its parent"),
         ("Edit", "edit", "Edit the persona in your editor, save and validate"),
+        ("Edit manifest", "manifest", "Edit agent.yaml in your editor, save and validate"),
         ("Validate", "validate", "Run the gate on the revision"),
         ("Talk", "talk", "Run the revision with a task"),
     )

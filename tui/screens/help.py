@@ -38,6 +38,13 @@ def help_lines(
 
 
 def _key(binding: Binding, keymap: Mapping[str, str]) -> Line:
-    keys = keymap.get(binding.id or "", binding.key).replace(",", ", ").replace("slash", "/")
+    keys = keymap.get(binding.id or "", binding.key).replace(",", " ").replace("slash", "/")
     words = binding.tooltip or binding.description
-    return line("  ", (f"{keys:14}", Tone.STRONG), f" {words:40} ", (binding.id or "", Tone.DIM))
+    # Where one part is longer than its column, those after it keep as near to theirs as they can.
+    left = f"{keys:13} {words}" if len(keys) <= 13 else f"{keys} {words}"
+    return line(
+        "  ",
+        (left[: len(left) - len(words)], Tone.STRONG),
+        f"{words:{max(0, 55 - len(left) + len(words))}} ",
+        (binding.id or "", Tone.DIM),
+    )

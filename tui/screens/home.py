@@ -9,10 +9,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.message import Message
-from textual.screen import Screen
 
 from core import SessionInfo
 from tui.desk import Desk
+from tui.screens.base import QuietScreen
 from tui.screens.messages import Opened, WritingBegun
 from tui.shelf import Shelf
 from tui.view.fleet import AgentInfo, Fleet, fleet, peek
@@ -41,8 +41,19 @@ WELCOME: tuple[Line, ...] = (
 )
 
 
-class HomeScreen(Screen[None]):
+def _thinks(provider: str) -> Line:
+    """Who will answer, and how to have another."""
+    if provider == "offline":
+        words = "offline: rules, no model. For a model: ARTIFICER_PROVIDER=anthropic and its key"
+    else:
+        words = provider
+    return line((f"  thinks here  {words}", Tone.DIM))
+
+
+class HomeScreen(QuietScreen[None]):
     """The list of sessions and agents."""
+
+    AUTO_FOCUS = ""  # what has the focus first is chosen below; to give it to something else before costs a restyling
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new", "new", id="home.new", tooltip="Begin a new agent"),
@@ -50,7 +61,7 @@ class HomeScreen(Screen[None]):
         Binding("space", "peek", "peek", id="home.peek", tooltip="Look into a session without opening it"),
         Binding("a", "answer", "answer", id="home.answer", tooltip="Open the session and answer"),
         Binding("i", "interrupt", "interrupt", id="home.interrupt", tooltip="Interrupt the session under the cursor"),
-        Binding("escape", "leave", "list", show=False, id="home.list", tooltip="Back to the list"),
+        Binding("escape", "leave", "list", id="home.list", tooltip="Back to the list"),
     ]
 
     class BuildWanted(Message):
@@ -66,6 +77,8 @@ class HomeScreen(Screen[None]):
         self.desk = desk
         self.shelf = shelf
         self.words = ""
+        self.left = ""
+        """What was open over this screen a moment ago, as a row's key."""
         self._writing = False
         self._fleet = Fleet((), ())
         self._infos: dict[str, SessionInfo] = {}
@@ -79,9 +92,7 @@ class HomeScreen(Screen[None]):
             yield (
                 RowList(id="fleet", empty="nothing matches the filter") if self._fleet.rows else TextView(id="welcome")
             )
-        composer = Composer(PROMPT, history=self.desk.history(), id="composer")
-        composer.border_subtitle = "enter send"
-        yield composer
+        yield Composer(PROMPT, history=self.desk.history(), id="composer")
         yield KeyBar(id="keys")
 
     def on_mount(self) -> None:
@@ -96,12 +107,23 @@ class HomeScreen(Screen[None]):
     async def on_screen_resume(self) -> None:
         """What happened meanwhile."""
         await self.refresh_rows()
+        self.call_after_refresh(self._back)
+
+    def _back(self) -> None:
+        """Back from a session or an agent: the list has the focus, on what was left, unless something is half
+        written here."""
+        left, self.left = self.left, ""
+        composer = self.query_one(Composer)
+        if left and self._fleet.rows and not composer.text:
+            rows = self.query_one(RowList)
+            rows.select(left)
+            rows.focus()
 
     # --- rows --------------------------------------------------------------------------------------
 
     def _read(self) -> None:
         """Read the columns of sessions and agents."""
-        sessions = self.desk.store.sessions(limit=SHOWN_SESSIONS)
+        sessions = [self.desk.now(info) for info in self.desk.store.sessions(limit=SHOWN_SESSIONS)]
         agents = self.shelf.agents()
         self._infos = {info.id: info for info in sessions}
         self._agents = {agent.name: agent for agent in agents}
@@ -121,7 +143,7 @@ class HomeScreen(Screen[None]):
         top.right = self._fleet.headline if self._fleet.rows else ()
         if not self._fleet.rows:
             for welcome in self.query("#welcome").results(TextView):
-                welcome.show(WELCOME)
+                welcome.show((*WELCOME, (), _thinks(self.desk.host.settings.provider)))
             return
         self.query_one(RowList).show(matching(self._fleet.rows, self.words))
         self._look()
@@ -161,6 +183,8 @@ class HomeScreen(Screen[None]):
         """The list's letters act only where no text is being written."""
         if action in ("new", "filter", "peek", "answer", "interrupt"):
             return isinstance(self.focused, RowList)
+        if action == "leave":
+            return bool(self._fleet.rows) and (bool(self.words) or not isinstance(self.focused, RowList))
         return True
 
     def action_new(self) -> None:
@@ -190,9 +214,9 @@ class HomeScreen(Screen[None]):
     async def action_filter(self) -> None:
         """Write a filter; its field is made when it is first wanted."""
         if not self.query("#filter"):
-            from textual.widgets import Input
+            from tui.widgets.field import Field
 
-            await self.mount(Input(placeholder="filter", id="filter"), before=self.query_one(Composer))
+            await self.mount(Field(placeholder="filter", id="filter"), before=self.query_one(Composer))
         box = self.query_one("#filter")
         box.display = True
         box.focus()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from textual.message import Message
 
-Wish = Literal["publish", "rollback", "diff", "edit", "validate", "talk"]
+Wish = Literal["publish", "rollback", "diff", "edit", "manifest", "validate", "talk"]
 
 
 @dataclass
@@ -68,3 +69,20 @@ class EventOpened(Message):
     """An event is to be read in full."""
 
     seq: int
+
+
+@dataclass
+class FileOpened(Message):
+    """A file of a workspace is to be read."""
+
+    root: Path
+    path: str
+
+
+@dataclass
+class MendWanted(Message):
+    """A file of a revision (None: its persona) is to be edited, because a check found something in it."""
+
+    agent: str
+    digest: str
+    path: str | None

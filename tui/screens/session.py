@@ -2,51 +2,71 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widget import Widget
 
-from core import Event, SessionInfo
+from core import Event, SessionInfo, Stop
 from tui.desk import Desk
 from tui.panes.bundles import RevisionsPane, ValidationPane
 from tui.panes.chat import ChatPane
 from tui.panes.transcript import TranscriptPane
+from tui.panes.workspace import FilesPane
 from tui.screens.agentpanes import AgentPanes
-from tui.screens.messages import HomeWanted
-from tui.shelf import Shelf
+from tui.screens.messages import FileOpened, HomeWanted
+from tui.shelf import LIVE, Shelf
 from tui.view.chat import Asked, Change, Chat
 from tui.view.status import status
-from tui.view.text import Line, Tone, line
+from tui.view.tabs import LOWER, PANES, UPPER, tabs, tabs_title
+from tui.view.text import Line, Tone, line, short
 from tui.view.worklog import LogLine, WorkLog
 from tui.widgets.bars import Bar, KeyBar
 from tui.widgets.card import CardBox
 from tui.widgets.composer import Composer
+from tui.widgets.lines import TextView
 from tui.widgets.logview import LogView
+from tui.widgets.rowlist import RowList
 
 FIRST = 300
 """Events read to show a session first; older ones come when somebody scrolls up."""
 OLDER = 300
 KEPT = 300
 """Blocks kept of a session that is followed; twice as many may gather."""
-PANES = ("chat", "log", "revisions", "validation", "transcript")
+MOST_DIFF_LINES = 5_000
 NARROW = 100
+TOUCHING = frozenset({"tool_result", "source"})
+"""Events after which the workspace may hold something else."""
 BUNDLE_KINDS = frozenset({"revision", "validation", "published"})
 PROMPT = "Write to the Builder"
+WORKING = "what you write is read at its next turn"
+RESUMABLE = frozenset({None, "cancelled", "provider_error", "platform_error"})
+"""Stops after which a session can go on without words."""
 
 
 class SessionScreen(AgentPanes):
     """A Builder session or a run, whoever drives it."""
 
     CSS_PATH = "session.tcss"
+    AUTO_FOCUS = ""
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW, "-wide")]  # noqa: RUF012 - Textual declares it so
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f2", "pane('chat')", "chat", show=False, id="session.chat", tooltip="The conversation", priority=True),
-        Binding("f3", "pane('log')", "log", show=False, id="session.log", tooltip="The workspace log", priority=True),
+        Binding(
+            "f3",
+            "workspace",
+            "workspace",
+            show=False,
+            id="session.log",
+            tooltip="The workspace: its log; again: its files; again: the diff",
+            priority=True,
+        ),
         Binding(
             "f4",
             "pane('revisions')",
@@ -74,6 +94,14 @@ class SessionScreen(AgentPanes):
             tooltip="Every event",
             priority=True,
         ),
+        Binding(
+            "ctrl+r",
+            "resume",
+            "go on",
+            key_display="^r",
+            id="session.resume",
+            tooltip="Go on after an interruption, a stop or an error, without words",
+        ),
         Binding("escape", "panes", "panes", id="session.panes", tooltip="To the card or the panes, and back"),
         Binding("f10,ctrl+o", "home", "home", key_display="^o", id="session.home", tooltip="All sessions and agents"),
     ]
@@ -87,9 +115,12 @@ class SessionScreen(AgentPanes):
         self.chat = Chat()
         self.log_lines = WorkLog()
         self.pane = "chat"
+        self.upper = "log"
         self.lower = "revisions"
         self.queued = 0
         self._sandbox = ("", False)
+        self._model = ""
+        self._next = ""
         self.sandbox_known = False
         self._composed = False
         self._first = 1
@@ -102,6 +133,8 @@ class SessionScreen(AgentPanes):
             yield ChatPane(can_store=self.desk.host.secrets is not None, id="chat")
             with Vertical(id="side"):
                 yield LogView(id="log")
+                yield FilesPane(self.desk.host.workspace_path(self.session), id="files")
+                yield TextView(id="diff")
                 yield RevisionsPane(id="revisions")
                 yield ValidationPane(id="validation")
                 yield TranscriptPane(id="transcript")
@@ -111,8 +144,7 @@ class SessionScreen(AgentPanes):
     async def on_mount(self) -> None:
         """Show the end of the session at once, then follow it."""
         self._composed = True
-        self.query_one("#log").border_title = "Workspace log"
-        self.query_one("#chat").border_title = "Conversation"
+        self.query_one("#chat").border_title = "F2 Conversation"
         events = self.desk.store.tail(self.session, FIRST)
         self._first = events[0].seq if events else 1
         self.query_one(ChatPane).complete = self._first <= 1
@@ -123,7 +155,7 @@ class SessionScreen(AgentPanes):
         self._arrange()
         self.query_one(Composer).focus()
         self.run_worker(self._follow(last), group="follow", exit_on_error=True)
-        self.run_worker(self._find_sandbox(), group="sandbox")
+        self.run_worker(self._find_surroundings(), group="sandbox")
 
     def _read(self, after: int, count: int) -> Sequence[Event]:
         return list(self.desk.store.events(self.session, after=after, limit=count))
@@ -132,9 +164,10 @@ class SessionScreen(AgentPanes):
         async for batch in self.desk.follow(self.session, after):
             await self.take(batch)
 
-    async def _find_sandbox(self) -> None:
+    async def _find_surroundings(self) -> None:
         if self.info is not None:
             self._sandbox = await self.desk.sandbox(self.info)
+            self._model = await self.desk.usual_model(self.info)
             self.sandbox_known = True
             self._show_status()
 
@@ -159,11 +192,13 @@ class SessionScreen(AgentPanes):
             self.query_one(LogView).extend(lines)
         if last:
             self.query_one(TranscriptPane).grown(last)
-            self.info = self.desk.store.session(self.session)
+            self.info = self.desk.session(self.session)
         self._show_status()
         self._forget_oldest()
         if bundles:
             self.refresh_bundles()
+        if any(event.kind in TOUCHING for event in events):
+            self._look_again("files")
 
     def _forget_oldest(self) -> None:
         """Of a long session that is only followed, the store keeps the beginning, not the screen."""
@@ -199,9 +234,51 @@ class SessionScreen(AgentPanes):
 
     # --- what is shown -----------------------------------------------------------------------------
 
+    def refresh_bundles(self) -> None:
+        """Also the diff, and what the person may do with the newest revision."""
+        super().refresh_bundles()
+        self._next = ""
+        name = self.agent
+        if name is not None:
+            found = self.shelf.agent(name)
+            newest = found.revisions[-1].digest if found.revisions else None
+            if newest is not None and newest == found.channels.get(LIVE):
+                self._next = f"{short(newest)} is live: F4, t runs it"
+            elif newest is not None and self.shelf.passed(name, newest) is not None:
+                self._next = f"F4, p publishes {short(newest)}"
+        self._show_status()
+        self._look_again("diff")
+
+    def _look_again(self, name: str) -> None:
+        """Read a pane's files or diff, where it shows."""
+        if self._composed and self.query_one(f"#{name}").display:
+            look = self.query_one(FilesPane).look() if name == "files" else self._look_at_diff()
+            self.run_worker(look, group=name, exclusive=True)
+
+    async def _look_at_diff(self) -> None:
+        """The newest revision beside its parent."""
+        from core import StoreError, UnknownRef
+
+        lines: Sequence[Line] = (line(("no revision yet", Tone.DIM)),)
+        name = self.agent
+        revisions = self.shelf.agent(name).revisions if name is not None else ()
+        if name is not None and revisions:
+            newest = revisions[-1]
+            parent = newest.parents[0] if newest.parents else None
+            try:
+                lines = await asyncio.to_thread(self.shelf.diff, name, parent, newest.digest)
+            except (StoreError, UnknownRef) as error:
+                lines = (line((f"it cannot be shown: {error}", Tone.FAIL)),)
+        if len(lines) > MOST_DIFF_LINES:
+            more = f"… {len(lines) - MOST_DIFF_LINES:,} more lines: F4, d shows all"
+            lines = (*lines[:MOST_DIFF_LINES], line((more, Tone.DIM)))
+        pane = self.query_one("#diff", TextView)
+        if pane.lines != tuple(lines):
+            pane.show(lines)
+
     def poll(self) -> None:
         """Another process wrote something: the session's columns may have changed without an event."""
-        info = self.desk.store.session(self.session)
+        info = self.desk.session(self.session)
         if self._composed and info != self.info:
             self.info = info
             self._show_status()
@@ -212,7 +289,16 @@ class SessionScreen(AgentPanes):
         name, unsafe = self._sandbox
         foreign = self.info is not None and self.desk.foreign(self.session)
         narrow = self.size.width < NARROW
-        shown = status(self.info, kind, sandbox=name, unsafe=unsafe, foreign=foreign, queued=self.queued, narrow=narrow)
+        shown = status(
+            self.info,
+            kind,
+            sandbox=name,
+            unsafe=unsafe,
+            model=self._model,
+            foreign=foreign,
+            queued=self.queued,
+            narrow=narrow,
+        )
         top = self.query_one("#top", Bar)
         top.left, top.right = shown.name, shown.around
         top.middle = line((str(shown.state), shown.state.tone))
@@ -222,23 +308,29 @@ class SessionScreen(AgentPanes):
         if asked is not None and asked.card.prompt:
             composer.placeholder = asked.card.prompt
         elif working:
-            composer.placeholder = "It is working; what you write is read at its next turn"
+            composer.placeholder = WORKING if foreign else f"ctrl+c stops it · {WORKING}"
+        elif self._interrupted:
+            composer.placeholder = "It was interrupted: ctrl+r goes on, or write"
         else:
-            composer.placeholder = PROMPT if self.info is None or self.info.kind == "builder" else "Write to the agent"
-        composer.border_subtitle = "enter sends · ctrl+j new line"
+            builds = self.info is None or self.info.kind == "builder"
+            prompt = PROMPT if builds else "Write to the agent"
+            done = builds and self.info is not None and self.info.stop == Stop.COMPLETED.value
+            composer.placeholder = f"{prompt} · {self._next}" if done and self._next else prompt
+        self.query_one(KeyBar).keys_changed()
 
     def _arrange(self) -> None:
         """Show the panes that fit: at 80 columns one at a time, with a line that says which there are."""
         narrow = self.size.width < NARROW
         self.query_one("#tabs").display = narrow
         for name in PANES[1:]:
-            wanted = name == self.pane if narrow else name in ("log", self.lower)
-            self.query_one(f"#{name}").display = wanted
+            self.query_one(f"#{name}").display = name == self.pane if narrow else name in (self.upper, self.lower)
         self.query_one("#chat").display = not narrow or self.pane == "chat"
         self.query_one("#side").display = not narrow or self.pane != "chat"
-        self.query_one("#tabs", Bar).left = _tabs(PANES, self.pane)
-        for name in PANES[2:]:
-            self.query_one(f"#{name}").border_title = _tabs_title(self.lower)
+        self.query_one("#tabs", Bar).left = tabs(self.pane)
+        for name in UPPER:
+            self.query_one(f"#{name}").border_title = "F3 Workspace  " + tabs_title(UPPER, self.upper)
+        for name in LOWER:
+            self.query_one(f"#{name}").border_title = tabs_title(LOWER, self.lower, first=4)
 
     def on_resize(self) -> None:
         """More or fewer panes. The first size may come before there are any."""
@@ -249,10 +341,32 @@ class SessionScreen(AgentPanes):
     def action_pane(self, name: str) -> None:
         """Go to a pane; at 80 columns it takes the place of the one shown."""
         self.pane = name
-        if name in PANES[2:]:
+        if name in UPPER:
+            self.upper = name
+        elif name in LOWER:
             self.lower = name
         self._arrange()
+        if name in ("files", "diff"):
+            self._look_again(name)
         self.query_one(f"#{name}").focus()
+
+    def show_event(self, seq: int) -> None:
+        """Go to an event in the transcript."""
+        self.action_pane("transcript")
+        self.query_one(TranscriptPane).action_go(seq)
+
+    def action_workspace(self) -> None:
+        """To the workspace; from one of its panes to the next."""
+        here = self.focused is not None and self.focused.id in UPPER
+        self.action_pane(UPPER[(UPPER.index(self.upper) + 1) % len(UPPER)] if here else self.upper)
+
+    def describe(self, action: str) -> str | None:
+        """Where escape leads from here, for the line of keys."""
+        if action != "panes":
+            return None
+        if not self.query_one(Composer).has_focus:
+            return "write"
+        return "card" if self.query_one(ChatPane).card is not None else "panes"
 
     def action_panes(self) -> None:
         """From the composer to a waiting card, or to the pane in use; from anywhere else back to the composer."""
@@ -270,9 +384,40 @@ class SessionScreen(AgentPanes):
         else:
             self.query_one(f"#{self.pane if self.pane != 'chat' else 'chat'}").focus()
 
+    @property
+    def _interrupted(self) -> bool:
+        return self.info is not None and self.info.status == "interrupted"
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Going on without words is for a session that stopped in the middle."""
+        if action != "resume":
+            return True
+        info = self.info
+        return info is not None and (
+            info.status == "interrupted" or (info.status != "running" and info.stop in RESUMABLE)
+        )
+
+    async def action_resume(self) -> None:
+        """Go on where it stopped."""
+        await self.desk.resume(self.session)
+        self.query_one(Composer).focus()
+
     def action_home(self) -> None:
         """Back to the list."""
         self.post_message(HomeWanted())
+
+    @on(RowList.Chosen, "#files")
+    async def _file_chosen(self, event: RowList.Chosen) -> None:
+        """Open or close a directory; show a file's text."""
+        pane = self.query_one(FilesPane)
+        entry = pane.entry(event.key)
+        if entry is None:
+            return
+        if entry.kind == "directory":
+            pane.toggle(entry.path)
+            await pane.look()
+        elif entry.kind == "file":
+            self.post_message(FileOpened(pane.root, entry.path))
 
     # --- answers -----------------------------------------------------------------------------------
 
@@ -300,19 +445,39 @@ class SessionScreen(AgentPanes):
             self.notify(why, severity="warning", markup=False)
             return False
         self.queued += running
+        if self.info is not None and not running and self.desk.foreign(self.session):
+            self.notify("Handed to the process that drives it; it is read at its next turn.", markup=False)
         self._show_status()
         return True
 
     @on(CardBox.Secret)
-    async def _card_secret(self, event: CardBox.Secret) -> None:
+    def _card_secret(self, event: CardBox.Secret) -> None:
+        self._keep_secret(event.name, event.value)
+
+    @work(group="act", exit_on_error=True)
+    async def _keep_secret(self, name: str, value: str) -> None:
         """Keep an entered value; the call that waits for it runs again, and stops again where it needs another."""
-        why = await self.desk.keep_secret(self.session, event.name, event.value)
+        why = await self._unlock() or await self.desk.keep_secret(self.session, name, value)
         if why is not None:
             self.notify(why, severity="warning", markup=False)
             return
-        self.notify(f"{event.name} is set.", markup=False)
+        self.notify(f"{name} is set.", markup=False)
         await self._say("retry")
         self.query_one(Composer).focus()
+
+    async def _unlock(self) -> str | None:
+        """Ask for the passphrase where values are kept in a file; why not, in words, where none was given."""
+        from tui.screens.dialogs import AskScreen
+
+        wanted = await self.desk.passphrase_wanted()
+        if wanted == "none":
+            return None
+        hint = "Values are kept in an encrypted file, because there is no system keyring here."
+        title = "Passphrase" if wanted == "needed" else "A new passphrase, at least 8 characters"
+        given = await self.app.push_screen_wait(AskScreen(title, hint, hidden=True))
+        if given and wanted == "new" and await self.app.push_screen_wait(AskScreen("Again", hidden=True)) != given:
+            return "The two differ. Nothing was stored; enter the value again."
+        return await self.desk.unlock(given) if given else "Nothing was stored: there is no passphrase."
 
     @on(CardBox.Filled)
     def _card_filled(self, event: CardBox.Filled) -> None:
@@ -322,16 +487,24 @@ class SessionScreen(AgentPanes):
     async def _card_acted(self, event: CardBox.Acted) -> None:
         match event.act:
             case "resume":
-                await self.desk.resume(self.session)
-                self.query_one(Composer).focus()
+                await self.action_resume()
             case "model" | "provider":
                 await self.run_action(f"app.{event.act}")
             case "evidence":
                 waiting = self.chat.stop or {}
                 facts = waiting.get("evidence")
                 first = facts.get("first") if isinstance(facts, dict) else None
-                self.action_pane("transcript")
-                self.query_one(TranscriptPane).action_go(first if isinstance(first, int) else event.asked.seq)
+                self.show_event(first if isinstance(first, int) else event.asked.seq)
+
+    def drive_failed(self) -> None:
+        """A drive of this session ended by an error: it is nobody's now, and words it did not store are written
+        still."""
+        self.info = self.desk.session(self.session)
+        composer = self.query_one(Composer)
+        stored = [str(e.data.get("text")) for e in self.desk.store.tail(self.session, 20) if not e.damaged]
+        if composer.last_sent.strip() and composer.last_sent.strip() not in (text.strip() for text in stored):
+            composer.unsent()
+        self._show_status()
 
     def keep(self) -> None:
         """Keep what is written and not sent."""
@@ -348,25 +521,3 @@ def _settled(asked: Asked) -> Asked:
     from dataclasses import replace
 
     return replace(asked, active=False)
-
-
-_LABELS = {
-    "chat": "Chat",
-    "log": "Log",
-    "revisions": "Revisions",
-    "validation": "Validation",
-    "transcript": "Transcript",
-}
-
-
-def _tabs(names: Sequence[str], current: str) -> Line:
-    parts: list[str | tuple[str, Tone]] = []
-    for number, name in enumerate(names, 2):
-        here = name == current
-        parts += [(f"F{number} ", Tone.DIM), (_LABELS[name], Tone.STRONG if here else Tone.DIM), "   "]
-    return line(*parts)
-
-
-def _tabs_title(current: str) -> str:
-    names = [_LABELS[name] if name != current else f"[b]{_LABELS[name]}[/b]" for name in PANES[2:]]
-    return " · ".join(names)

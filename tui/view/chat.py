@@ -9,7 +9,7 @@ from typing import Any, Literal
 from core import Event, Stop
 from tui.view.calls import CallLine, call_line, finished
 from tui.view.cards import Card, card_of
-from tui.view.text import Tone, one_line, safe, short
+from tui.view.text import Tone, one_line, plural, safe, short
 
 #: Of a run of tool calls only the last few are lines of the conversation; the log pane has them all.
 SHOWN_CALLS = 4
@@ -194,7 +194,7 @@ class Chat:
             case Stop.COMPLETED.value:
                 return changes + self._note(event, Note("✓", "done", Tone.PLAIN))
             case Stop.CANCELLED.value:
-                return changes + self._note(event, Note("■", "stopped by you; write to go on"))
+                return changes + self._note(event, Note("■", "stopped by you; write to go on, or ctrl+r"))
             case _:
                 return changes
 
@@ -274,7 +274,13 @@ def note_of(event: Event) -> Note | None:
         case "compaction":
             return Note("≡", "the conversation so far was summarised for the model; the log keeps everything")
         case "repair":
-            return Note("∗", f"mended after an interruption: {one_line(str(data.get('what') or ''))}")
+            calls = data.get("calls")
+            unknown = (
+                f": what became of {plural(len(calls), 'call')} is not known"
+                if isinstance(calls, list) and calls
+                else ""
+            )
+            return Note("∗", f"mended after an interruption{unknown}")
         case "approval":
             return Note("!", f"{data.get('tool')}: {data.get('scope') or data.get('decision')}")
         case "started" | "usage" | "log" | "answer" | "message" | "draft" | "tool_call" | "tool_result" | "stop":

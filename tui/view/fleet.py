@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from core import SessionInfo
 from tui.view.rows import Row, heading
 from tui.view.state import State, state_of
-from tui.view.text import Line, Tone, age, day, line, money, one_line, plural, short, tokens
+from tui.view.text import Line, Tone, age, column, day, line, money, one_line, plural, safe, short, tokens
 
 NAME_WIDTH = 18
 EARLIER_SHOWN = 200
@@ -101,7 +101,7 @@ def session_row(info: SessionInfo, now: str, depth: int = 0) -> Row:
     left = line(
         (indent, Tone.DIM),
         (f"{state.sign} ", state.tone),
-        (f"{name[:width]:{width}} ", Tone.STRONG if state.yours else Tone.PLAIN),
+        (column(name, width) + " ", Tone.STRONG if state.yours else Tone.PLAIN),
         (kind, Tone.DIM),
         (words, Tone.PLAIN if state.yours else Tone.DIM),
     )
@@ -123,7 +123,7 @@ def agent_row(agent: AgentInfo) -> Row:
     live = f"live {short(agent.live)}" if agent.live else "nothing live"
     newer = agent.latest is not None and agent.latest != agent.live
     more = f" · latest {short(agent.latest)}" if newer else ""
-    left = line(("◆ ", Tone.DIM), f"{agent.name[:NAME_WIDTH]:{NAME_WIDTH}} ", (live + more, Tone.DIM))
+    left = line(("◆ ", Tone.DIM), column(agent.name, NAME_WIDTH) + " ", (live + more, Tone.DIM))
     return Row(f"agent:{agent.name}", left)
 
 
@@ -147,10 +147,14 @@ def peek(info: SessionInfo, said: Sequence[tuple[str, str]], now: str) -> tuple[
     lines = [
         line((session_name(info), Tone.STRONG)),
         line((str(state), state.tone)),
-        line((f"{info.provider} {info.model or ''} · {info.sandbox or 'default sandbox'}", Tone.DIM)),
+        line((f"{info.provider} {one_line(info.model or '')} · {info.sandbox or 'default sandbox'}", Tone.DIM)),
         line((f"started {age(info.started, now)} ago · {info.id}", Tone.DIM)),
         (),
     ]
     for role, text in said:
-        lines += [line((role, Tone.DIM)), *(line("  " + part) for part in text.splitlines()[:12]), ()]
+        lines += [
+            line((role, Tone.DIM)),
+            *(line("  " + part) for part in safe(text).expandtabs(4).split("\n")[:12]),
+            (),
+        ]
     return tuple(lines)

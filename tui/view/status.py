@@ -26,17 +26,21 @@ def status(
     *,
     sandbox: str = "",
     unsafe: bool = False,
+    model: str = "",
     foreign: bool = False,
     queued: int = 0,
     narrow: bool = False,
 ) -> Status:
-    """The status of a session. `sandbox` is the kind it really has; `foreign` ones are driven by another
-    process and only followed here; `queued` are words it has not read yet."""
+    """The status of a session.
+
+    `sandbox` is the kind it really has, `model` what the provider takes where none was named; `foreign` ones are
+    driven by another process and only followed here; `queued` are words it has not read yet.
+    """
     state = state_of(info, waiting)
     if info is None:
         return Status(line(("new", Tone.STRONG)), state, (), ())
     name = line((session_name(info), Tone.STRONG), ("" if info.kind == "builder" else f" · {info.kind}", Tone.DIM))
-    parts = [info.provider, info.model or "", sandbox or info.sandbox or ""]
+    parts = [info.provider, info.model or model, sandbox or info.sandbox or ""]
     around = " · ".join(part for part in parts if part)
     words = line(
         (around, Tone.DIM),

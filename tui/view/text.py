@@ -10,6 +10,8 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import Final
 
+from rich.cells import set_cell_size
+
 
 class Tone(StrEnum):
     """What a piece of text means, beside its sign and word. Themes give each a look."""
@@ -51,6 +53,11 @@ def one_line(text: str, limit: int = 300) -> str:
     """`text` as one safe line of at most `limit` characters."""
     line = " ".join(safe(text[: limit * 4]).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def column(text: str, width: int) -> str:
+    """`text` cut or padded to exactly `width` cells, whatever script it is in."""
+    return set_cell_size(safe(text), width)
 
 
 def line(*parts: str | tuple[str, Tone]) -> Line:

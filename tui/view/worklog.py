@@ -85,8 +85,11 @@ class WorkLog:
             return lines
         started, printed = found
         if not printed:
+            output = str(data.get("output", ""))
             command = started.data.get("tool") == "run_sandbox"
-            lines += _output(str(data.get("output", "")), SHOWN_LINES if command else SHOWN_ANSWER_LINES)
+            # Records are for the model: what they mean for a person stands in lines of its own.
+            record = not command and bool(data.get("ok")) and output.lstrip().startswith(("{", "["))
+            lines += [] if record else _output(output, SHOWN_LINES if command else SHOWN_ANSWER_LINES)
         done = finished(call_line(started), data)
         ending = done.result if printed or done.state == "ok" else done.result.split(" · ")[0]
         if done.state == "failed":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.cells import cell_len
@@ -46,47 +47,52 @@ class Bar(Widget):
 class KeyBar(Bar):
     """The bottom line: figures on the left, and on the right the keys that act where the focus is."""
 
-    ALWAYS = ("help", "command_palette", "quit")
+    ALWAYS = ("panes", "home", "help", "command_palette", "quit")
+    """Actions named in this order, on the right of the others."""
+    DROPPED = ("command_palette", "home", "quit", "panes")
+    """Which of them go first where the room is short; help stays."""
 
     def on_mount(self) -> None:
         """Follow the focus."""
-        self.screen.bindings_updated_signal.subscribe(self, self._bindings_changed)
-        self.call_after_refresh(self._bindings_changed)
+        self.screen.bindings_updated_signal.subscribe(self, self.keys_changed)
+        self.call_after_refresh(self.keys_changed)
 
-    def _bindings_changed(self, _: Any = None) -> None:
+    def keys_changed(self, _: Any = None) -> None:
+        """Other keys act now. A screen that has `describe(action)` may name one by what it does here."""
         if not self.screen.is_current:
             return
+        describe = getattr(self.screen, "describe", lambda action: None)
         keys: dict[str, tuple[str, str]] = {}
         for active in self.screen.active_bindings.values():
             binding = active.binding
-            if binding.show and active.enabled and binding.action not in keys:
-                keys[binding.action] = (self.app.get_key_display(binding), binding.description)
-        here = [item for action, item in keys.items() if action.removeprefix("app.") not in self.ALWAYS]
-        named = {action.removeprefix("app."): item for action, item in keys.items()}
-        always = [named[action] for action in self.ALWAYS if action in named]
-        room = max(0, self.size.width - sum(cell_len(span.text) for span in self.left) - 2)
-        self.right = _keys_line(here, always, room)
+            name = binding.action.removeprefix("app.")
+            if binding.show and active.enabled and name not in keys:
+                keys[name] = (self.app.get_key_display(binding), describe(name) or binding.description)
+        here = [item for name, item in keys.items() if name not in self.ALWAYS]
+        always = {name: keys[name] for name in self.ALWAYS if name in keys}
+        room = max(0, self.size.width - 2 - sum(cell_len(span.text) for span in self.left))
+        for name in self.DROPPED:
+            if _width([*here[:1], *always.values()]) > room:
+                always.pop(name, None)
+        self.right = _keys_line(here, list(always.values()), room)
 
     def on_resize(self) -> None:
         """Other keys may fit."""
-        self._bindings_changed()
+        self.keys_changed()
 
 
-def _keys_line(here: list[tuple[str, str]], always: list[tuple[str, str]], room: int) -> Line:
-    """As many keys as fit; those of the focused pane first, help always."""
-    chosen = list(always)
+def _width(items: Sequence[tuple[str, str]]) -> int:
+    return sum(cell_len(f"{key} {label}") + 2 for key, label in items)
+
+
+def _keys_line(here: Sequence[tuple[str, str]], always: Sequence[tuple[str, str]], room: int) -> Line:
+    """As many keys as fit; those of the focused pane first."""
     kept: list[tuple[str, str]] = []
-
-    def width(items: list[tuple[str, str]]) -> int:
-        return sum(cell_len(f"{key} {label}") + 2 for key, label in items)
-
-    while len(chosen) > 1 and width(chosen) + (width(here[:2])) > room:
-        chosen.pop()
     for item in here:
-        if width([*kept, item, *chosen]) > room:
+        if _width([*kept, item, *always]) > room:
             break
         kept.append(item)
     parts: list[str | tuple[str, Tone]] = []
-    for key, label in (*kept, *chosen):
+    for key, label in (*kept, *always):
         parts += ["  ", (key, Tone.STRONG), (f" {label}", Tone.DIM)]
     return line(*parts[1:])

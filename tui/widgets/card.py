@@ -12,10 +12,12 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Input
 
+from core import Stop
 from tui.view.cards import Card, Key
 from tui.view.chat import Asked
 from tui.view.text import Line, Tone, line
 from tui.widgets.content import Hanging, Lines, to_content
+from tui.widgets.field import Field
 
 
 def _binding(key: str, label: str, name: str, tooltip: str) -> Binding:
@@ -93,7 +95,7 @@ class CardBox(Vertical, can_focus=True):
         if self._can_store and self.asked.active:
             for name in self.card.names:
                 hint = f"value of {name}, hidden"
-                yield Input(password=True, placeholder=hint, name=name, classes="card--secret", compact=True)
+                yield Field(password=True, placeholder=hint, name=name, classes="card--secret", compact=True)
 
     def on_mount(self) -> None:
         """Name it by its sign and state."""
@@ -140,9 +142,20 @@ class CardBox(Vertical, can_focus=True):
             lines.append((line((words, Tone.PLAIN)), 0))
         elif card.keys:
             lines.append((self._keys(), 0))
-        if card.footer:
-            lines.append((line((card.footer, Tone.DIM)), 0))
+        footer = self._footer()
+        if footer:
+            lines.append((line((footer, Tone.DIM)), 0))
         return lines
+
+    def _footer(self) -> str:
+        """How to answer: in words while the composer has the focus, by keys while the card has it."""
+        card = self.card
+        if not self.has_focus:
+            return f"{card.footer} · esc: by keys" if card.choices and card.stop is Stop.AWAITING_USER else card.footer
+        if card.stop is Stop.AWAITING_USER and card.choices:
+            marks = " · space marks" if card.multiple else ""
+            return f"↑↓ choose{marks} · enter answers · esc to write"
+        return "esc to write"
 
     def _choice(self, number: int) -> Hanging:
         choice = self.card.choices[number]

@@ -19,11 +19,12 @@ class Composer(TextArea):
     only the prompt, and an unsent text can be kept with `to_json`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "send", "send", id="composer.send", tooltip="Send what is written"),
+        Binding("enter", "send", "send", show=False, id="composer.send", tooltip="Send what is written"),
         Binding(
             "ctrl+j,shift+enter,alt+enter",
             "newline",
             "new line",
+            show=False,
             id="composer.newline",
             key_display="^j",
             tooltip="Start a new line",
@@ -51,6 +52,7 @@ class Composer(TextArea):
             highlight_cursor_line=False,
             compact=True,
         )
+        self.border_subtitle = "enter sends · ctrl+j new line"
         self.pastes = Pastes()
         self.sent_before: list[str] = list(history)
         """What was sent, oldest first."""
@@ -90,6 +92,11 @@ class Composer(TextArea):
         self._place = None
         self.text = ""
         self.post_message(self.Sent(self, text))
+
+    @property
+    def last_sent(self) -> str:
+        """What was sent last, pastes in full; empty once it was taken back."""
+        return Pastes(dict(self._left[1])).whole(self._left[0])
 
     def unsent(self) -> None:
         """What was sent was not taken: it stands here again, before what was typed since."""

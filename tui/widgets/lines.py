@@ -15,7 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from tui.view.text import Line, Span, Tone, plain_text
+from tui.view.text import Line, Span, Tone, plain_text, safe
 
 
 class ToneView(ScrollView, can_focus=True):
@@ -47,7 +47,7 @@ class ToneView(ScrollView, can_focus=True):
         for span in spans:
             if span.text:
                 style = self.tone_style(span.tone)
-                made.append(Segment(span.text, style if over is None else style + over))
+                made.append(Segment(printable(span.text), style if over is None else style + over))
         return made
 
 
@@ -185,6 +185,11 @@ class TextView(LineView):
         self._width = width
         self._wrapped = [part for one in self.lines for part in wrap(one, width)]
         self.resized(0)
+
+
+def printable(text: str) -> str:
+    """What may go to a terminal as a part of one line; views see to it, and this is the last to look."""
+    return text if text.isprintable() else safe(text).replace("\n", " ").replace("\t", " ")
 
 
 def wrap(spans: Line, width: int, hang: int | None = None) -> list[Line]:

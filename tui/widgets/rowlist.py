@@ -168,6 +168,7 @@ class RowList(ToneView):
         row = self.rows[number]
         here = number == self.cursor and self.has_focus
         over = self.get_component_rich_style("tone--cursor") if here else None
+        width -= self.scrollbar_size_vertical
         right, right_size = fit(row.right, max(0, width - 12))
         room = width - 2 - (right_size + 2 if right_size else 0)
         left, left_size = fit(row.left, max(0, room))
@@ -180,4 +181,4 @@ class RowList(ToneView):
             Segment(" " * gap, blank),
             *self.segments(right, over),
         ]
-        return Strip(made).crop_extend(0, width, blank)
+        return Strip(made).crop_extend(0, self.size.width, blank)

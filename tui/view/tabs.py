@@ -1,0 +1,41 @@
+"""Which panes a session has, which share a place on screen, and what their tabs say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tui.view.text import Line, Tone, line
+
+UPPER = ("log", "files", "diff")
+LOWER = ("revisions", "validation", "transcript")
+PANES = ("chat", *UPPER, *LOWER)
+
+LABELS = {
+    "chat": "Chat",
+    "log": "Log",
+    "files": "Files",
+    "diff": "Diff",
+    "revisions": "Revisions",
+    "validation": "Validation",
+    "transcript": "Transcript",
+}
+
+
+def tabs(current: str) -> Line:
+    """All panes with their keys, the current one bold: what narrow screens show instead of more panes."""
+    parts: list[str | tuple[str, Tone]] = []
+    for key, names in (("F2", ("chat",)), ("F3", UPPER), *((f"F{n}", (name,)) for n, name in enumerate(LOWER, 4))):
+        parts.append((f"{key} ", Tone.DIM))
+        for name in names:
+            last = name == names[-1]
+            parts += [(LABELS[name], Tone.STRONG if name == current else Tone.DIM), "   " if last else " · "]
+    return line(*parts)
+
+
+def tabs_title(names: Sequence[str], current: str, first: int | None = None) -> str:
+    """The panes that share a place, the shown one bold; with the key of each, counted from `first`."""
+    parts = []
+    for number, name in enumerate(names):
+        label = LABELS[name] if first is None else f"F{first + number} {LABELS[name]}"
+        parts.append(f"[b]{label}[/b]" if name == current else label)
+    return " · ".join(parts)
