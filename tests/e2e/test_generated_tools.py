@@ -237,6 +237,17 @@ def test_it_is_the_same_in_containers(world: World, monkeypatch: pytest.MonkeyPa
     world.is_clean_of(KEY)
 
 
+def test_without_isolation_they_run_where_a_person_named_it_so(world: World, harbour: str) -> None:
+    with StandIn("api.harbour.example", echo) as service:
+        world.reach(service)
+        for _ in range(2):
+            world.play(call("get_boat", boatId=7), "Seen.")
+            (result,) = results(world.run(0, "run", harbour, "Which boat is 7?", "--sandbox", "process"))
+            assert result["ok"], result
+    assert len(service.asked) == 2
+    world.is_clean_of(KEY)
+
+
 def test_another_binding_asks_for_the_value_again(world: World, harbour: str, tmp_path: Path) -> None:
     edit = tmp_path / "edit"
     world.run(0, "checkout", harbour, edit)
