@@ -17,7 +17,7 @@ from core.cli_provider import CliProvider
 from core.cli_turn import Turn, TurnInput
 from core.driver import Limits
 from core.loop import EMPTY, INTERRUPTED, Stopped, StopRecord, budget_stop, doom_loop, nudge_text, provider_stop
-from core.policy import NOTHING, LimitHit, Spent, limit_hit
+from core.policy import NOTHING, LimitHit, Spent, limit_hit, spent_usd
 from core.ports import Host
 from core.provider import ProviderError, ToolSpec
 from core.session import SessionLog
@@ -173,7 +173,9 @@ class _CliDrive:
         """The first limit that is spent, with `more` spent than is stored."""
         info = self.log.info
         if more is not None:
-            usd = None if info.usd is None or more.usd is None else str(Decimal(info.usd) + more.usd)
+            usd = info.usd  # what is not priced yet may be at the turn's end
+            if usd is not None and more.usd is not None:
+                usd = str(Decimal(usd) + more.usd)
             tokens_in = info.input_tokens + more.usage.input_tokens
             tokens_out = info.output_tokens + more.usage.output_tokens
             info = replace(info, input_tokens=tokens_in, output_tokens=tokens_out, usd=usd)
@@ -242,11 +244,11 @@ class _CliDrive:
         return found / "config" if found is not None and found.is_dir() else None
 
     def _budget(self) -> Decimal | None:
-        """What is left to spend, where the CLI stops at it by itself; of unknown spending nothing is taken off."""
+        """What is left to spend, where the CLI stops at it by itself."""
         usd = self.given.limits.usd
         if usd is None or not self.given.provider.enforces_budget:
             return None
-        spent = Decimal(self.log.info.usd or "0") + self.given.below().usd
+        spent = spent_usd(self.log.info) + self.given.below().usd
         return max(Decimal("0.000001"), Decimal(usd) - spent)
 
     # --- after a turn ------------------------------------------------------------------------------

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from core.answers import Answer, NoAnswer, read_answer
 from core.driver import Limits
 from core.history import NEVER_RAN
 from core.loop import INTERRUPTED, StopRecord
-from core.policy import extend, grant_key, limits_from, limits_to_json
+from core.policy import extend, grant_key, limits_from, limits_to_json, spent_usd
 from core.session import Pair, SessionLog
 from core.standing import Standing
 from core.stops import Stop, Waiting
@@ -143,8 +144,13 @@ class Intake:
                 self._store(given, *closed, ("message", {"role": "user", "text": words}))
 
     def _extended(self, name: str, amount: str) -> Pair:
-        """Extending starts from what is spent, so that N more really is N more."""
-        spent = limits_from({**limits_to_json(self.limits), name: self._spent(name)})
+        """Extending starts from what is spent, by its children too, so that N more really is N more."""
+        evidence = (self.standing.stop or {}).get("evidence") or {}
+        most = Decimal(str(self._spent(name)))
+        if evidence.get("limit") == name:
+            with suppress(InvalidOperation):  # a CLI may have spent nobody knows how much
+                most = max(most, Decimal(str(evidence.get("spent"))))
+        spent = limits_from({**limits_to_json(self.limits), name: most})
         current = limits_to_json(extend(spent, name, Decimal(amount)))
         return ("settings", {"limits": {name: current[name]}, "extended": True})
 
@@ -156,7 +162,7 @@ class Intake:
             case "tokens":
                 return info.input_tokens + info.output_tokens
             case "usd":
-                return info.usd or "0"
+                return spent_usd(info)
             case _:
                 return self.standing.driven_s
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 from core.calls import Calls, Parked
 from core.driver import Limits
 from core.history import LOST_MESSAGE, NEVER_RAN, blocks_to_json
-from core.policy import NOTHING, LimitHit, Spent, limit_hit
+from core.policy import NOTHING, LimitHit, Spent, limit_hit, unpriced
 from core.progress import Verdict
 from core.provider import Block, Message, ModelProvider, ModelRequest, ProviderError, Text, ToolCall, ToolSpec, TurnEnd
 from core.session import Pair, SessionLog
@@ -142,6 +142,7 @@ class _Loop:
         self.log = log
         self.given = given
         self.pauses = 0
+        self.told_unpriced = False
         self.whatever_steps = replace(given.limits, steps=None)
         self.provider_name = given.provider.name
 
@@ -253,7 +254,7 @@ class _Loop:
                 return await attempt()
             except ProviderError as error:
                 if error.usage is not None:
-                    pair, columns = self.log.charge(error.usage, None, self.provider_name, self.given.model)
+                    pair, columns = self.log.charge(error.usage, error.usd, self.provider_name, self.given.model)
                     self.log.append(pair, **columns)
                 delay = retry_delay(error, number, time.monotonic() - began)
                 if delay is None:
@@ -359,6 +360,10 @@ class _Loop:
         hit = limit_hit(limits, self.log.info, self.log.history.turns, self._seconds(), self.given.below())
         if hit is not None:
             raise self._spent(hit)
+        info = self.log.info
+        if limits.usd is not None and info.usd is None and info.requests and not self.told_unpriced:
+            self.told_unpriced = True
+            self.log.emit("notice", {"text": unpriced(info.model or self.given.model)})
 
     def _spent(self, hit: LimitHit) -> Stopped:
         return Stopped(budget_stop(hit, _last_reply(self.log.history.messages) or None))
@@ -398,14 +403,17 @@ def doom_loop(verdict: Verdict, output: str | None) -> StopRecord:
 
 def budget_stop(hit: LimitHit, output: str | None) -> StopRecord:
     """The stop for a spent limit, which a person may extend. `output` is the last reply's text."""
+    how = f" {hit.how}" if hit.how else ""
     waiting = Waiting(
         kind="budget",
         id=hit.name,
-        message=f"The limit of {hit.limit} {hit.name} is spent ({hit.spent}). Extend it by a number, or end here.",
+        message=f"The limit of {hit.limit} {hit.name} is spent ({hit.spent}).{how} Extend it by a number, or end here.",
         options=(Option("extend", "extend N: allow N more"), Option("end", "end here")),
         recommended="end",
     )
     evidence = {"limit": hit.name, "allowed": hit.limit, "spent": hit.spent}
+    if hit.how:
+        evidence["counted"] = hit.how
     return StopRecord(Stop.BUDGET, hit.name, output, waiting, evidence)
 
 

@@ -14,6 +14,9 @@ from core.ports import SessionInfo
 _STRICTNESS: Final[Mapping[str, int]] = {"allow": 0, "ask": 1, "deny": 2}
 COMMAND_DEFAULTS: Final[Mapping[str, Decision]] = {"run_sandbox": "deny", "run_skill": "ask"}
 """What a policy that does not name them says of tools that run commands."""
+ASSUMED_PRICE: Final = (Decimal("0.000005"), Decimal("0.000025"))
+"""US dollars a token, in and out, where a limit of money meets a model whose price nobody knows: that of the dearest
+common models, so that the limit still holds."""
 LIMIT_NAMES: Final = ("steps", "tokens", "usd", "seconds")
 
 
@@ -88,7 +91,7 @@ def grant_key(info: SessionInfo, tool: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What sessions below one have spent: model turns, tokens, money as far as prices are known."""
+    """What sessions below one have spent: model turns, tokens, money (by tokens where a price is not known)."""
 
     steps: int = 0
     tokens: int = 0
@@ -103,28 +106,45 @@ NOTHING: Final = Spent()
 
 @dataclass(frozen=True, slots=True)
 class LimitHit:
-    """A spent limit: its name, the limit and what was spent, as strings a person reads."""
+    """A spent limit: its name, the limit and what was spent, as strings a person reads. `how` says what the number
+    rests on where that is no plain count."""
 
     name: str
     limit: str
     spent: str
+    how: str = ""
+
+
+def spent_usd(info: SessionInfo) -> Decimal:
+    """What a session cost, counted by its tokens where the price of any of its requests is not known."""
+    if info.usd is not None:
+        return Decimal(info.usd)
+    return info.input_tokens * ASSUMED_PRICE[0] + info.output_tokens * ASSUMED_PRICE[1]
+
+
+def unpriced(model: str | None) -> str:
+    """How a limit of money is counted where the price of `model` is not known."""
+    per_in, per_out = (price * 1_000_000 for price in ASSUMED_PRICE)
+    return (
+        f"The price of {model or 'this model'} is not known: the limit of money is counted by tokens, at "
+        f"${per_in.normalize():f} a million in and ${per_out.normalize():f} a million out."
+    )
 
 
 def limit_hit(limits: Limits, info: SessionInfo, steps: int, seconds: float, below: Spent = NOTHING) -> LimitHit | None:
     """The first spent limit, or None. `steps` are model turns; `seconds` wall time while driven; `below` is what
     its children and theirs spent, which counts too.
 
-    Money counts only where the price is known; the token limit works always.
+    Money is counted by tokens where a price is not known.
     """
     steps += below.steps
     tokens = info.input_tokens + info.output_tokens + below.tokens
-    money = None if info.usd is None and not below.usd else Decimal(info.usd or 0) + below.usd
     if limits.steps is not None and steps >= limits.steps:
         return LimitHit("steps", str(limits.steps), str(steps))
     if limits.tokens is not None and tokens >= limits.tokens:
         return LimitHit("tokens", str(limits.tokens), str(tokens))
-    if limits.usd is not None and money is not None and money >= Decimal(limits.usd):
-        return LimitHit("usd", limits.usd, format(money, "f"))
+    if limits.usd is not None and (money := spent_usd(info) + below.usd) >= Decimal(limits.usd):
+        return LimitHit("usd", limits.usd, format(money, "f"), unpriced(info.model) if info.usd is None else "")
     if limits.seconds is not None and seconds >= limits.seconds:
         return LimitHit("seconds", f"{limits.seconds:g}", f"{seconds:.1f}")
     return None

@@ -168,6 +168,7 @@ class ProviderError(Exception):
     `detail` is one of `auth`, `quota`, `bad_request`, `not_found`, `rate_limit`, `overloaded`, `server`,
     `network`, `timeout`, `incomplete`, `protocol`, `context`, `capability`, `endless_pause`,
     `not_installed`. `transient` is true only for what may heal by itself; `retry_after` is in seconds.
+    `usage` and `usd` are what the failed turn used and cost, as far as known.
     """
 
     def __init__(
@@ -179,6 +180,7 @@ class ProviderError(Exception):
         transient: bool = False,
         retry_after: float | None = None,
         usage: Usage | None = None,
+        usd: Decimal | None = None,
     ) -> None:
         super().__init__(message)
         self.detail = detail
@@ -187,6 +189,7 @@ class ProviderError(Exception):
         self.transient = transient
         self.retry_after = retry_after
         self.usage = usage
+        self.usd = usd
 
 
 class Provider(ABC):

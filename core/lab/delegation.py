@@ -16,7 +16,7 @@ from core.driver import Decision, Limits, Tool, ToolContext, ToolOutput
 from core.lab.handover import BadStart, Start
 from core.lab.lineage import children_of, spent_by
 from core.lab.runner import Job, NotAPreset, Preset, Ran, Runner, resolve_preset
-from core.policy import Inherited, Spent, half, remaining
+from core.policy import Inherited, Spent, half, remaining, spent_usd
 from core.ports import Store
 from core.provider import ToolSpec
 from core.session import SessionLog
@@ -144,7 +144,7 @@ class Delegation:
     def _share(self) -> Iterator[Limits]:
         """Half of what nobody has spent or been promised, promised while the child runs. Raises NotStarted."""
         info = self._parent.log.info
-        own = Spent(self._parent.log.history.turns, info.input_tokens + info.output_tokens, Decimal(info.usd or 0))
+        own = Spent(self._parent.log.history.turns, info.input_tokens + info.output_tokens, spent_usd(info))
         spent = sum(self._reserved.values(), own + self.spent)
         share = half(remaining(self._parent.limits(), spent, self._parent.seconds()))
         if share is None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
-from core.policy import Spent
+from core.policy import Spent, spent_usd
 from core.ports import Store
 
 
@@ -26,5 +24,5 @@ def spent_by(store: Store, session: str) -> Spent:
     info = store.session(session)
     if info is None:
         return Spent()
-    own = Spent(info.requests, info.input_tokens + info.output_tokens, Decimal(info.usd or 0))
+    own = Spent(info.requests, info.input_tokens + info.output_tokens, spent_usd(info))
     return sum((spent_by(store, child) for child in children_of(store, session)), own)

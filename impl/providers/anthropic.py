@@ -82,9 +82,13 @@ class AnthropicProvider(ModelProvider):
         accumulator = AnthropicTurn(service, model, taken_ids(request.messages))
         wanted = body(request, model, request.max_output_tokens or _most_output(model))
         response = await _send(client, wanted, service)
-        async with response, aclosing(turn(response.response, accumulator, service, httpx2)) as items:
-            async for item in items:
-                yield await _priced(item, model) if isinstance(item, TurnEnd) else item
+        try:
+            async with response, aclosing(turn(response.response, accumulator, service, httpx2)) as items:
+                async for item in items:
+                    yield await _priced(item, model) if isinstance(item, TurnEnd) else item
+        except ProviderError as error:
+            error.usd = _pricing.price(PROVIDER, model, error.usage)
+            raise
 
 
 def _credentials() -> tuple[str, str]:

@@ -83,6 +83,9 @@ class OpenAICompatibleProvider(ModelProvider):
             async with aclosing(turn(response, accumulator, service, httpx)) as items:
                 async for item in items:
                     yield await _priced(item, model, base_url) if isinstance(item, TurnEnd) else item
+        except ProviderError as error:
+            error.usd = _pricing.price(PROVIDER, model, error.usage, base_url)
+            raise
         finally:
             await response.aclose()
 

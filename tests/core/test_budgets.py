@@ -160,6 +160,27 @@ async def test_unknown_prices_leave_the_other_limits_in_force(tmp_path: Path) ->
     assert outcome.record.detail == "steps"
 
 
+async def test_where_the_price_is_unknown_money_is_counted_by_tokens_and_that_is_said(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, working(9, usd=None), worker())
+    outcome = await stage.run("Work", limits=limits_from({"usd": "0.0005"}))  # 10 in and 5 out: 0.000175 a turn
+    assert (outcome.stop, outcome.record.detail, outcome.info.usd) == (Stop.BUDGET, "usd", None)
+    assert len(stage.provider.requests) == 3
+    told = [event.data["text"] for event in stage.events() if event.kind == "notice"]
+    assert ["is not known" in text for text in told] == [True]
+    assert outcome.record.waiting is not None
+    assert "counted by tokens" in outcome.record.waiting.message
+    more = await stage.again(working(9, usd=None)).answer("extend 0.0005")
+    assert (more.record.evidence or {})["allowed"] == "0.001025"
+
+
+async def test_a_failed_request_of_known_price_leaves_the_total_known(tmp_path: Path) -> None:
+    from core import ProviderError
+
+    failed = ProviderError("server", "Gone.", transient=True, usage=Usage(100, 3), usd=Decimal("0.02"))
+    outcome = await Stage(tmp_path, [failed, *working(9)], worker()).run("Go", limits=limits_from({"usd": "0.03"}))
+    assert (outcome.record.detail, outcome.info.usd) == ("usd", "0.03")
+
+
 async def test_a_request_that_failed_after_it_was_billed_is_counted(tmp_path: Path) -> None:
     from core import ProviderError
 

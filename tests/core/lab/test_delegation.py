@@ -193,6 +193,16 @@ async def test_a_childs_usage_counts_against_the_parents_limits(tmp_path: Path) 
     assert lab.store.session(row["session"]).requests + outcome.info.requests == 3
 
 
+async def test_extending_starts_from_what_the_whole_tree_has_spent(tmp_path: Path) -> None:
+    spending = [call("ask_nobody")]
+    lab = Lab(tmp_path, {"lead": [ask(), [call("more")], "Done."], "helper": [spending, spending, "y"]})
+    lab.agent("helper")
+    lab.agent("lead", delegates=["helper"])
+    outcome = await lab.run("lead", limits=Limits(steps=3))
+    assert outcome.record.detail == "steps"
+    assert (await lab.answer(outcome.info.id, "extend 2")).stop is Stop.COMPLETED
+
+
 async def test_a_child_gets_a_share_of_what_is_left(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {"lead": [ask(), "x"], **HELPER})
     lab.agent("helper", limits={"tokens": 1_000_000})
@@ -202,7 +212,7 @@ async def test_a_child_gets_a_share_of_what_is_left(tmp_path: Path) -> None:
     (started,) = lab.events(row["session"], "started")
     limits = dict(started.data["limits"])
     assert 250 < limits.pop("seconds") <= 300
-    assert limits == {"steps": 4, "tokens": 500, "usd": "0.50"}
+    assert limits == {"steps": 4, "tokens": 500, "usd": "0.4999125"}  # half of what is left, by tokens
 
 
 async def test_children_side_by_side_share_one_budget(tmp_path: Path) -> None:
