@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from core.keeping import KINDS, kept
 from core.loop import Compactor
 from core.provider import Message, ModelRequest, ProviderError, Text, Thinking, ToolCall, ToolResult, TurnEnd
 from core.session import Pair, SessionLog
@@ -12,6 +13,8 @@ NEAR = 0.8
 """The part of the window that may be used before the history is compacted."""
 KEEP = 0.3
 """The part of the window that the newest messages, which stay as they are, may take."""
+FACTS = 0.1
+"""The part of the window that may be taken by what is kept word for word."""
 SHRUNK = 0.9
 """A compaction that leaves more than this part of what was there is none."""
 CHARS_PER_TOKEN = 3.5
@@ -81,14 +84,18 @@ def compactor(log: SessionLog, window: int | None) -> Compactor:
         cut = split_point(request.messages, int(most * KEEP))
         if not cut:
             raise ProviderError("context", "The conversation fills the model's window and cannot be made shorter.")
+        upto = log.history.seq_of(cut)
         summary = await _summarise(ask, request, cut, most)
+        facts = kept(log.store.events(log.id, kinds=KINDS), upto, int(most * FACTS * CHARS_PER_TOKEN))
+        if facts and estimate(facts + summary, request.messages[cut:]) + fixed < total * SHRUNK:
+            summary = f"Kept word for word:\n\n{facts}\n\n{summary}"
         after = estimate(summary, request.messages[cut:]) + fixed
         if after >= total * SHRUNK:
             raise ProviderError("context", "The conversation fills the model's window; a summary would not be shorter.")
         counted = tokens = 0
         body = {
             "summary": summary,
-            "upto": log.history.seq_of(cut),
+            "upto": upto,
             "messages": cut,
             "before_tokens": total,
             "after_tokens": after,

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from core import Message, ModelRequest, ProviderError, Stop, Text, ToolCall, ToolResult, TurnEnd, Usage
+from core import Event, Message, ModelRequest, ProviderError, Stop, Text, ToolCall, ToolResult, TurnEnd, Usage
 from core.compaction import ASK, estimate, split_point
+from core.keeping import kept
 from tests.harness.eval_driver import EvalDriver, Stage, tool
 from tests.harness.scripted import ScriptedProvider, call
 
@@ -58,6 +59,51 @@ async def test_each_compaction_shrinks_and_says_by_how_much(tmp_path: Path) -> N
     await stage.run("Read everything.")
     for event in stage.events("compaction"):
         assert event.data["after_tokens"] < 0.9 * event.data["before_tokens"]
+
+
+async def test_decisions_problems_and_digests_are_kept_word_for_word_whatever_the_summary_says(tmp_path: Path) -> None:
+    digest = "sha256:" + "ab" * 32
+
+    def work(args: Any) -> str:
+        if args["n"] == 1:
+            raise ValueError("port 5432 is taken")
+        return f"{args['n']} {digest if args['n'] == 0 else ''} {BIG}"
+
+    provider = Summing([*reading(14), "done"], window=4000)
+    stage = Stage(tmp_path, provider, EvalDriver(tools=[tool("read", work)]))
+    await stage.run("Read everything. We decided: no network.")
+    assert len(stage.events("compaction")) >= 2
+    start = provider.requests[-1].messages[0].text
+    assert "The person: Read everything. We decided: no network." in start
+    assert digest in start
+    assert "port 5432 is taken" in start
+
+
+def stored(seq: int, kind: str, **data: Any) -> Event:
+    return Event("s", seq, "2026-01-01T00:00:00Z", kind, data=data)
+
+
+def test_questions_are_kept_with_their_answers_and_what_was_mended_is_not() -> None:
+    gone = {"code": "no_persona", "path": "persona.md", "message": "Gone."}
+    events = [
+        stored(1, "message", role="user", text="Build it."),
+        stored(2, "tool_call", call="a", tool="ask_user", args={"message": "Which region?"}),
+        stored(3, "tool_result", call="a", ok=True, output="Frankfurt"),
+        stored(4, "tool_call", call="b", tool="test", args={}),
+        stored(5, "tool_result", call="b", ok=False, output="1 failed"),
+        stored(6, "tool_call", call="c", tool="test", args={}),
+        stored(7, "tool_result", call="c", ok=True, output="passed"),
+        stored(8, "validation", passed=False, problems=[gone]),
+        stored(9, "message", role="user", text="Later."),
+    ]
+    found = kept(events, 8, 2_000)
+    assert found.splitlines() == [
+        "- The person: Build it.",
+        "- Asked: Which region? Answered: Frankfurt",
+        "- Not mended: validation did not pass: no_persona persona.md Gone.",
+    ]
+    assert kept(events, 8, 30) == "- The person: Build it."
+    assert kept(events, 8, 5) == ""
 
 
 async def test_the_log_keeps_everything(tmp_path: Path) -> None:
