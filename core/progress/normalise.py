@@ -111,6 +111,7 @@ _LINES: Final = tuple(
             r"[aArRtT](?<![A-Za-z].)(?i:ttempt|etry(?:ing)?|etries|ries|ry)[ #:=]{0,2}\d+(?: ?(?:/|of) ?\d+)?",
             "",
         ),
+        ("failed to solve", r"(?m)^(?:#\d+ )?\d+\.\d{1,3} ", ""),  # image builds put their seconds before each line
         (".", rf"\.({_SOURCE})(?::\d+(?::\d+)?\b|[(\[]\d+(?:[,:]\d+)?[)\]])", r".\1:<line>"),
         ("akefile Dockerfile", r"(akefile|Dockerfile):\d+(?::\d+)?\b", r"\1:<line>"),
         ("<anonymous> <stdin>", r"<(anonymous|stdin)>:\d+(?::\d+)?\b", r"<\1>:<line>"),

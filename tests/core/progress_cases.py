@@ -916,3 +916,38 @@ def another_failure_first_and_then_the_same() -> Iterable[Step]:
     yield bad("deploy", "cache miss: dependencies are not installed")
     for _ in range(7):
         yield bad("deploy", "deploy failed: lock held by another process")
+
+
+# --- what the world puts before its lines ---------------------------------------------------------------------
+
+
+@case("stop")
+def an_image_build_that_fails_with_its_seconds_before_each_line() -> Iterable[Step]:
+    for n in range(9):
+        yield bad(
+            "docker build .",
+            f"#8 [4/6] RUN npm ci\n#8 {n}.{n}31 npm ERR! code ERESOLVE\n#8 {n}.512 npm ERR! could not resolve peers\n"
+            "ERROR: failed to solve: process did not complete successfully: exit code: 1",
+        )
+
+
+@case("stop")
+def a_crash_told_by_the_kernel_at_other_addresses() -> Iterable[Step]:
+    for n in range(8):
+        yield bad(
+            "./run", f"[{n + 9}.{n * 99991 + 100000}] run[{2000 + n}]: segfault at 0 ip 00007f00{n:04x}d000 error 4"
+        )
+
+
+@case("clear")
+def a_bisection() -> Iterable[Step]:
+    for n in range(8):
+        left = f"Bisecting: {2 ** (8 - n) - 1} revisions left to test after this\n[{n * 1234567:040x}] commit {n}"
+        yield sh("git bisect bad" if n % 2 else "git bisect good", left, workspace=f"w{n}")
+
+
+@case("clear")
+def the_same_clean_check_after_each_edit() -> Iterable[Step]:
+    for n in range(8):
+        yield Step("tool", tool="edit", args={"path": f"f{n}.py", "new": str(n)}, output="ok", workspace=f"w{n}")
+        yield sh("make lint", "All checks passed!", workspace=f"w{n}")
