@@ -23,6 +23,7 @@ from core import (
     Usage,
 )
 from impl.providers._cli_lines import dollars, last_line, line_object, number, part, status_detail, text_of, whole
+from impl.providers._gemini_pump import restored
 
 AUTH_REQUIRED: Final = -32000
 _OURS: Final = re.compile(rf"^(?:mcp_+)?{OUR_SERVER}[_:./ -]+([\w-]+)|^([\w-]+) \({OUR_SERVER}\b")
@@ -36,7 +37,7 @@ def our_tool(call: Mapping[str, Any]) -> str | None:
     for text in (call.get("title"), call.get("toolCallId")):
         found = _OURS.match(str(text or ""))
         if found is not None:
-            return str(found[1] or found[2]).partition("__")[0]
+            return restored(str(found[1] or found[2]).partition("__")[0])
     return None
 
 
@@ -134,9 +135,10 @@ class AcpParser:
     # --- figures -----------------------------------------------------------------------------------
 
     def _cost(self, cost: Mapping[str, Any]) -> list[CliEvent]:
-        """Of the whole session so far: this turn's is what it has grown by."""
+        """Of the whole session so far: this turn's is what it has grown by. Nothing at all is said by agents that know
+        no price."""
         amount = dollars(cost, "amount") if str(cost.get("currency", "USD")).upper() == "USD" else None
-        if amount is None:
+        if not amount:
             return []
         self._usd = max(Decimal(0), amount - self._spent)
         self._keep(amount)
@@ -170,7 +172,7 @@ class AcpParser:
         code, message = whole(data, "code"), str(data.get("message") or f"{self._title} failed.")[:2000]
         if data.get("step") == "unknown_session":
             return CliEnd("unknown_session", message=message)
-        if code == AUTH_REQUIRED or re.search(r"api key|log ?in|authenticat", message, re.I):
+        if code == AUTH_REQUIRED or re.search(r"api[- ]key|log ?in|authenticat|unauthorized", message, re.I):
             hint = "Log in with the agent itself, then try again."
             return CliEnd("error", detail="auth", message=message, hint=hint, final=True)
         detail = status_detail(code) if code is not None and 400 <= code < 600 else str(data.get("detail") or "server")

@@ -23,6 +23,7 @@ from core import (
     Usage,
 )
 from impl.providers._cli_lines import last_line, line_object, number, part, status_detail
+from impl.providers._gemini_pump import restored
 
 Price = Callable[[str, Usage], Decimal | None]
 
@@ -98,7 +99,8 @@ class GeminiParser:
         self._again()
         name = str(data.get("tool_name", ""))
         ours = name.startswith(self._prefix)
-        return CliCall(str(data.get("tool_id", "")), name.removeprefix(self._prefix), part(data, "parameters"), ours)
+        name = restored(name.removeprefix(self._prefix)) if ours else name
+        return CliCall(str(data.get("tool_id", "")), name, part(data, "parameters"), ours)
 
     def _result(self, data: Mapping[str, Any]) -> Iterator[CliEvent]:
         self._ended = True

@@ -19,6 +19,7 @@ from impl.providers._cli_files import settings_file, write_private
 COMMAND: Final = "ARTIFICER_ACP_COMMAND"
 _TURN: Final = "ARTIFICER_ACP_TURN"
 """Tells `_spawn` where `_invoke` has written what the process cannot be told by arguments; the agent never sees it."""
+_JOINER: Final = "\u2060"
 _FIX: Final = f"export {COMMAND}='gemini --acp'"
 
 
@@ -70,8 +71,9 @@ class AcpProvider(CliProvider):
         return argv, {_TURN: str(write_private(turn.scratch / "turn.json", json.dumps(said)))}
 
     def _worded(self, prompt: str) -> str:
-        """Agents take a slash at the very beginning for a command."""
-        return f" {prompt}" if prompt.startswith("/") else prompt
+        """Agents take a slash at the very beginning for a command, whatever blank is before it: a character of no
+        width is none."""
+        return f"{_JOINER}{prompt}" if prompt.lstrip().startswith("/") else prompt
 
     def _prompt_arguments(self, prompt: str) -> list[str]:
         """One word, which `_spawn` takes off again."""

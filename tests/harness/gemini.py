@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from impl.providers._gemini_pump import renamed
 from tests.harness.clis import Model, Turn
 from tests.harness.servers import Asked, Reply, sse
 
@@ -37,7 +38,7 @@ def _dialect(parts: Sequence[Any], model: str) -> bytes:
 
 
 def _call(given: Mapping[str, Any]) -> dict[str, Any]:
-    name = given["use"] if given.get("native") else f"mcp_artificer_{given['use']}"
+    name = given["use"] if given.get("native") else f"mcp_artificer_{renamed(given['use'])}"
     return {"functionCall": {"name": name, "args": given["args"]}}
 
 

@@ -130,7 +130,7 @@ async def test_a_new_session_is_told_who_it_is_and_a_loaded_one_only_the_words(a
     first = await go(stage, "One")
     second = await go(stage, "/Two")
     assert json.loads(first.record.output) == ["session/new", ["You are a test agent.", "One"]]
-    assert json.loads(second.record.output) == ["session/load", [" /Two"]]
+    assert json.loads(second.record.output) == ["session/load", ["\u2060/Two"]]
     assert "old words" not in str(stage.replies())
 
 
@@ -165,6 +165,11 @@ async def test_tokens_are_of_the_turn_and_cost_is_of_the_session(agent: Make) ->
 async def test_another_currency_and_no_figures_at_all_are_an_unknown_amount(agent: Make) -> None:
     body = BEGIN + 'update("usage_update", used=1, size=2, cost={"amount": 1, "currency": "EUR"}); text("Hi."); done()'
     stage, _ = agent(body)
+    assert (await go(stage, "One")).info.usd is None
+
+
+async def test_a_cost_of_nothing_is_an_unknown_amount(agent: Make) -> None:
+    stage, _ = agent(BEGIN + 'update("usage_update", cost={"amount": 0, "currency": "USD"}); text("Hi."); done()')
     assert (await go(stage, "One")).info.usd is None
 
 
@@ -256,6 +261,7 @@ async def test_a_model_that_cannot_be_chosen_is_said(agent: Make) -> None:
         (BEGIN + 'done("cancelled")', Stop.CANCELLED, None),
         (BEGIN + 'done("novelty")', Stop.PROVIDER_ERROR, "protocol"),
         (BEGIN + 'fail(prompt["id"], -32000, "Authentication required")', Stop.PROVIDER_ERROR, "auth"),
+        (BEGIN + 'fail(prompt["id"], -32603, "Internal error: invalid x-api-key")', Stop.PROVIDER_ERROR, "auth"),
         (BEGIN + 'fail(prompt["id"], 429, "slow down")', Stop.PROVIDER_ERROR, "rate_limit"),
         (BEGIN + 'fail(prompt["id"], -32603, "Internal error", details="boom")', Stop.PROVIDER_ERROR, "server"),
         (BEGIN + "sys.exit(3)", Stop.PROVIDER_ERROR, "incomplete"),

@@ -103,6 +103,14 @@ async def test_a_result_that_reads_as_json_but_is_no_object_is_not_mistaken_for_
     assert json.loads(outcome.record.output or "") == ["", "3"]
 
 
+async def test_asking_the_person_has_another_name_there_as_its_own_would_be_left_out(gemini: Make) -> None:
+    stage, _ = gemini('init(); text("Well."); tool("ask_the_user", message="Which?"); hang()')
+    outcome = await stage.run("Paint")
+    assert outcome.stop is Stop.AWAITING_USER
+    assert stage.events("tool_call")[0].data["tool"] == "ask_user"
+    assert stage.replies() == ["Well."]
+
+
 async def test_a_resume_costs_only_its_own_turn_and_thoughts_are_paid_for(gemini: Make) -> None:
     stage, stand_in = gemini('init(); text("Hi."); done()')
     await stage.run("One", model=MODEL)
