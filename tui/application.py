@@ -17,6 +17,7 @@ from textual.screen import Screen
 
 from tui.acts import ActingApp
 from tui.desk import LEFT, Desk
+from tui.input import TerminalDriver
 from tui.screens import messages
 from tui.screens.home import HomeScreen
 from tui.shelf import Shelf
@@ -70,7 +71,7 @@ class ArtificerApp(ActingApp):
     ]
 
     def __init__(self, host: Host, *, session: str | None = None) -> None:
-        super().__init__()
+        super().__init__(driver_class=TerminalDriver)
         self.host = host
         self.desk = Desk(host, self._drive_failed)
         self.shelf = Shelf(host)

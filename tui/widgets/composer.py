@@ -12,6 +12,7 @@ from textual.message import Message
 from textual.widgets import TextArea
 
 from tui.view.paste import Pastes
+from tui.view.text import safe
 
 
 class Composer(TextArea):
@@ -155,11 +156,11 @@ class Composer(TextArea):
     # --- pasting -----------------------------------------------------------------------------------
 
     def on_paste(self, event: events.Paste) -> None:
-        """A big paste becomes a chip; a small one is text like any other."""
+        """A big paste becomes a chip; a small one is text like any other. What a terminal would obey is left out."""
         event.prevent_default()
         event.stop()
-        text = event.text.replace("\r\n", "\n").replace("\r", "\n")
-        if event.text:
+        text = safe(event.text)
+        if text:
             result = self.replace(self.pastes.take(text), *self.selection, maintain_selection_offset=False)
             self.move_cursor(result.end_location)
 
