@@ -51,6 +51,11 @@ class Shelf:
             name, store.revisions(name), store.validations(name), store.channels(name), store.channel_log(name)
         )
 
+    def mark(self, name: str) -> object:
+        """Changes with everything that is done to an agent; cheap to ask for."""
+        runs = self.store.validations(name)
+        return self.store.channels(name), self.store.latest(name), len(runs), len(self.store.channel_log(name))
+
     def diff(self, agent: str, a: str | None, b: str) -> tuple[Line, ...]:
         """What changed from `a` (None: from nothing) to `b`, as lines. Raises UnknownRef, StoreError."""
         from core import diff_revisions

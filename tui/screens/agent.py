@@ -113,7 +113,7 @@ class AgentScreen(AgentPanes):
     def poll(self) -> None:
         """Another process wrote something."""
         if self.query(RevisionsPane):
-            self.refresh_bundles()
+            self.refresh_changed_bundles()
 
     def _prompt(self) -> None:
         composer = self.query_one(Composer)

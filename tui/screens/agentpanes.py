@@ -17,6 +17,8 @@ class AgentPanes(QuietScreen[None]):
     """A screen that has `shelf`, `agent` and the two panes: fills them and passes wishes on."""
 
     shelf: Shelf
+    _shown: object = None
+    """What the store held of the agent when its rows were read."""
 
     @property
     def agent(self) -> str | None:
@@ -26,12 +28,19 @@ class AgentPanes(QuietScreen[None]):
     def refresh_bundles(self) -> None:
         """Read the agent's rows again and show them."""
         name = self.agent
+        self._shown = None if name is None else self.shelf.mark(name)
         if name is None:
             return
         found, now = self.shelf.agent(name), self.shelf.host.now()
         tree = self.query_one(RevisionsPane)
         tree.show(tree_rows(found.revisions, found.runs, found.channels, now, tree.marked))
         self.query_one(ValidationPane).show(run_rows(found.runs, now))
+
+    def refresh_changed_bundles(self) -> None:
+        """The same, where another process did something to the agent."""
+        name = self.agent
+        if name is not None and self.shelf.mark(name) != self._shown:
+            self.refresh_bundles()
 
     @on(RevisionsPane.Marked)
     def _marked(self) -> None:

@@ -279,9 +279,12 @@ class SessionScreen(AgentPanes):
     def poll(self) -> None:
         """Another process wrote something: the session's columns may have changed without an event."""
         info = self.desk.session(self.session)
-        if self._composed and info != self.info:
+        if not self._composed:
+            return
+        if info != self.info:
             self.info = info
             self._show_status()
+        self.refresh_changed_bundles()
 
     def _show_status(self) -> None:
         asked = self.chat.asked
