@@ -65,7 +65,9 @@ def _url(text: str, scheme: str) -> Reference:
     if scheme == "ssh" or scheme.startswith("git"):
         raise _unsupported(f"{scheme}:// addresses are not cloned.", clean if host else "https://HOST/OWNER/NAME")
     if scheme != "https":
-        raise _unsupported(f"Addresses that begin with {scheme}:// are not fetched.", clean if host else "https://HOST/OWNER/NAME")
+        raise _unsupported(
+            f"Addresses that begin with {scheme}:// are not fetched.", clean if host else "https://HOST/OWNER/NAME"
+        )
     if parts.username is not None or parts.password is not None:
         raise _unsupported("The address holds a user name or a token, which would be recorded.", clean)
     if not host or not parts.path.strip("/"):
