@@ -48,9 +48,9 @@ def start() -> dict[str, Any]:
         "hello": ([sys.executable, "-c", HELLO], "hello there", "typed "),
         "artificer": ([sys.executable, "-P", "-m", "tui.cli"], "Artificer builds agents.", "z"),
     }
-    for name, text in (("posting", "Posting"), ("harlequin", "Harlequin")):
+    for name, text in (("posting", "Collection"), ("harlequin", "Data Catalog")):
         found = shutil.which(name)
-        if found is not None:
+        if found is not None and _paints(found, text):
             programs[name] = ([found], text, "")
     best: dict[str, list[float]] = {name: [float("inf")] * 3 for name in programs}
     for _ in range(ROUNDS):
@@ -64,6 +64,15 @@ def start() -> dict[str, Any]:
     for number, what in enumerate(("first_paint", "usable", "memory")):
         figures[f"{what}_ratio"] = round(best["artificer"][number] / best["hello"][number], 2)
     return figures
+
+
+def _paints(program: str, text: str) -> bool:
+    """Whether a neighbour that is installed starts here at all."""
+    try:
+        _start_once([program], text, "")
+    except AssertionError:
+        return False
+    return True
 
 
 def _start_once(argv: Sequence[str], text: str, echo: str) -> tuple[float, float, float]:
