@@ -89,12 +89,17 @@ class FakeServer:
         return f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> FakeServer:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # Shut before closed: a thread that still accepts would take the next server's clients, under the same
+        # file descriptor, and answer them with this one's replies.
+        _shut(self._socket)
+        self._accepting.join()
         self._socket.close()
         with self._lock:
             for connection in self._open:
