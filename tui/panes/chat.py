@@ -62,6 +62,11 @@ class ChatPane(VerticalScroll):
         """Keep the latest in view. Only where there is more than fits: an anchored pane puts less at its bottom."""
         self.anchor(self._following and self.max_scroll_y > 0)
 
+    def watch_virtual_size(self) -> None:
+        """An anchored pane moves with its content without painting its bar anew."""
+        if self.show_vertical_scrollbar:
+            self.call_after_refresh(self.vertical_scrollbar.refresh)
+
     def update_node_styles(self, animate: bool = True) -> None:
         """Only the pane itself looks different with the focus; going through all blocks would take long."""
         self.app.stylesheet.update_nodes([self], animate=animate)
