@@ -6,6 +6,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from core.agent_cli.events import (
+        CliCall,
+        CliCharge,
+        CliDelta,
+        CliEnd,
+        CliEvent,
+        CliExit,
+        CliFigures,
+        CliNotice,
+        CliParser,
+        CliPermission,
+        CliResult,
+        CliSession,
+        CliText,
+        CliTotal,
+        CliTurn,
+        Invocation,
+    )
+    from core.agent_cli.process import CliProcess, CliRun, Deadlines
+    from core.agent_cli.provider import OUR_SERVER, CliProvider, Route, ask_cli, merge_environment
     from core.answers import Answer, NoAnswer, choose, read_answer
     from core.bridge import Assembled, NameClash, assemble
     from core.builder.state import BuildState
@@ -41,26 +61,6 @@ if TYPE_CHECKING:
     from core.bundle.secret_scan import scan_for_secrets
     from core.bundle.strict_yaml import dump_yaml
     from core.bundle.tree import digest_tree, scan_tree, write_tree
-    from core.cli_events import (
-        CliCall,
-        CliCharge,
-        CliDelta,
-        CliEnd,
-        CliEvent,
-        CliExit,
-        CliFigures,
-        CliNotice,
-        CliParser,
-        CliPermission,
-        CliResult,
-        CliSession,
-        CliText,
-        CliTotal,
-        CliTurn,
-        Invocation,
-    )
-    from core.cli_process import CliProcess, CliRun, Deadlines
-    from core.cli_provider import OUR_SERVER, CliProvider, Route, ask_cli, merge_environment
     from core.doors import build_launch, cancel_abandoned, run_launch
     from core.driver import (
         CorpusDocument,
@@ -197,12 +197,12 @@ _HOMES = {
     "core.bundle.secret_scan": "scan_for_secrets",
     "core.bundle.strict_yaml": "dump_yaml",
     "core.bundle.tree": "digest_tree scan_tree write_tree",
-    "core.cli_events": (
+    "core.agent_cli.events": (
         "CliCall CliCharge CliDelta CliEnd CliEvent CliExit CliFigures CliNotice CliParser CliPermission CliResult "
         "CliSession CliText CliTotal CliTurn Invocation"
     ),
-    "core.cli_process": "CliProcess CliRun Deadlines",
-    "core.cli_provider": "CliProvider OUR_SERVER Route ask_cli merge_environment",
+    "core.agent_cli.process": "CliProcess CliRun Deadlines",
+    "core.agent_cli.provider": "CliProvider OUR_SERVER Route ask_cli merge_environment",
     "core.doors": "build_launch cancel_abandoned run_launch",
     "core.driver": (
         "CorpusDocument Decision Driver Limits Passage Persona Skill SkillInfo Tool ToolContext ToolOutput "

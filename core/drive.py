@@ -9,12 +9,12 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from core.agent_cli.drive import CliInput, drive_cli, granted, native_tools_allowed
+from core.agent_cli.memory import CliMemory
+from core.agent_cli.provider import CliProvider
 from core.bridge import Assembled, assemble
 from core.builder.state import BuildState
 from core.calls import APPROVAL_OPTIONS, UNSAFE_TOOL, Calls, Grants, Parked, grants_from
-from core.cli_drive import CliInput, drive_cli, granted, native_tools_allowed
-from core.cli_memory import CliMemory
-from core.cli_provider import CliProvider
 from core.driver import Closes, Decision, Driver, Limits, Persona, Prepares, Tool
 from core.history import NEVER_RAN
 from core.intake import GOING_ON, Intake

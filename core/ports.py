@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from core.events import Event
 
 if TYPE_CHECKING:
-    from core.cli_tools import ToolDoor
+    from core.agent_cli.tools import ToolDoor
     from core.driver import Driver
     from core.effects.requests import Transport
     from core.provider import Provider

@@ -1,4 +1,4 @@
-"""What thinks: the interface of a model, what an agent CLI (`core.cli_provider`) shares with it, and the registry."""
+"""What thinks: the interface of a model, what an agent CLI (`core.agent_cli`) shares with it, and the registry."""
 
 from __future__ import annotations
 

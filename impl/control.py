@@ -53,7 +53,7 @@ async def offer(host: Host, session: str) -> tuple[Sequence[str], Mapping[str, s
         writer.close()
     except OSError:
         _listening[str(path)] = await serve(host)  # for as long as this process's loop runs
-    words = ["-m", "impl.mcp_server", "--session", session, "--socket", str(path), "--die-with-owner"]
+    words = ["-m", "impl.mcp.server", "--session", session, "--socket", str(path), "--die-with-owner"]
     command = [sys.executable, "-P", *words]
     roots = os.pathsep.join(p for p in sys.path if p and os.path.isdir(os.path.join(p, "impl")))
     return command, {"PYTHONPATH": roots} if roots else {}

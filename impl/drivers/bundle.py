@@ -35,7 +35,7 @@ from core import (
 from impl.drivers.skills import SkillShelf
 
 if TYPE_CHECKING:
-    from impl.mcp.servers import McpServers
+    from impl.mcp.client.servers import McpServers
     from impl.tools.shop import ToolShop
 
 
@@ -120,7 +120,7 @@ class BundleDriver:
         return [*generated, *offered]
 
     async def _mcp_tools(self, host: Host, info: SessionInfo) -> Sequence[Tool]:
-        from impl.mcp.servers import McpServers
+        from impl.mcp.client.servers import McpServers
 
         async def sandbox() -> Sandbox:
             return (await host.sandboxes.choose(info.sandbox))[0]

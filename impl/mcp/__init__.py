@@ -1,1 +1,1 @@
-"""MCP servers that a bundle declares: their tools for the loop, over HTTPS or from a sandbox."""
+"""MCP, both ways: `client` speaks to the servers a bundle declares, `server` offers our tools to agent CLIs."""

@@ -1,4 +1,4 @@
-"""Our MCP server as Gemini CLI needs it: `python -m impl.providers._gemini_pump` in place of `impl.mcp_server`.
+"""Our MCP server as Gemini CLI needs it: `python -m impl.providers._gemini_pump` in place of `impl.mcp.server`.
 
 It takes a result whose first text reads as JSON for structured content, and refuses it where that is no object: a tool
 that answers `3` or `[]` would have failed. An empty text before it reads as nothing. And what it leaves out when nobody
@@ -14,9 +14,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any, Final
 
-from impl.mcp_server import Call, Pump, ask_owner, die_with_owner
+from impl.mcp.server import Call, Pump, ask_owner, die_with_owner
 
-_PLAIN: Final = "impl.mcp_server"
+_PLAIN: Final = "impl.mcp.server"
 _RENAMED: Final = {"ask_user": "ask_the_user"}
 _RESTORED: Final = {theirs: ours for ours, theirs in _RENAMED.items()}
 
@@ -59,7 +59,7 @@ def _misread(text: str) -> bool:
 
 
 def main() -> None:
-    """Entry point of the process that Gemini CLI starts; as `impl.mcp_server.main`."""
+    """Entry point of the process that Gemini CLI starts; as `impl.mcp.server.main`."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--session", required=True)
     parser.add_argument("--socket", required=True)

@@ -18,7 +18,7 @@ def add_to(app: typer.Typer) -> None:
 
 def mcp(session: Annotated[str, typer.Option("--session", help="The session's id, or its beginning.")]) -> int:
     """Offer a running session's tools to an MCP client, on standard input and output."""
-    from impl.mcp_server import pump
+    from impl.mcp.server import pump
 
     host = build_host()
     info = find(host, session)

@@ -346,7 +346,7 @@ out({"text": server.call("add", a=1, b=1)["content"][0]["text"]}); out({"end": "
 
 
 async def test_a_line_beyond_all_measure_is_left_out_and_said_so(toy: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.cli_process.LONGEST_LINE", 1_000_000)
+    monkeypatch.setattr("core.agent_cli.process.LONGEST_LINE", 1_000_000)
     body = """
 out({"session": "t1"}); out({"text": "y" * 3_000_000}); out({"text": "Short"}); out({"end": "reply"})
 """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from core.agent_cli.events import CliCall, CliResult
 from core.calls import OUTPUT_CAP, cap, clean
-from core.cli_events import CliCall, CliResult
 from core.history import blocks_to_json
 from core.provider import Block, Text, ToolCall
 from core.session import Pair, SessionLog

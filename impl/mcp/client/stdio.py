@@ -17,7 +17,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from core import CommandResult, Sandbox, SandboxUnavailable, Workspace
-from impl.mcp.problems import UNAVAILABLE, McpProblem, plain
+from impl.mcp.client.problems import UNAVAILABLE, McpProblem, plain
 
 MAX_LINE: Final = 8 * 1024 * 1024
 MAX_GARBAGE: Final = 100

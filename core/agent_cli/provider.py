@@ -1,8 +1,8 @@
 """An agent CLI as a provider: public verbs that validate and settle what always holds, private hooks that differ.
 
 A subclass sets the capability attributes and overrides hooks (`_invoke`, `_parser`, …), never a verb. The process,
-its lines, its death and its deadlines are the base's (`core.cli_process`); what its events become is the drive's
-(`core.cli_drive`).
+its lines, its death and its deadlines are the base's (`core.agent_cli.process`); what its events become is the drive's
+(`core.agent_cli.drive`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Literal
 
-from core.cli_events import CliCharge, CliFigures, CliParser, CliTotal, CliTurn, Invocation
-from core.cli_process import CliProcess, CliRun, Deadlines
+from core.agent_cli.events import CliCharge, CliFigures, CliParser, CliTotal, CliTurn, Invocation
+from core.agent_cli.process import CliProcess, CliRun, Deadlines
 from core.provider import Provider, ProviderError, ProviderStatus, Usage
 
 LONGEST_ARGUMENT: int = 100_000

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from core.cli_events import CliExit, Invocation
+from core.agent_cli.events import CliExit, Invocation
 from core.provider import ProviderError
 
 LONGEST_LINE: Final = 64_000_000

@@ -10,11 +10,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
+from core.agent_cli.events import CliCharge, CliEnd, CliTotal, CliTurn, Mode
+from core.agent_cli.memory import CliMemory, Known, prompt_for
+from core.agent_cli.provider import CliProvider
+from core.agent_cli.turn import Turn, TurnInput
 from core.calls import APPROVAL_OPTIONS, Calls, Grants, Parked
-from core.cli_events import CliCharge, CliEnd, CliTotal, CliTurn, Mode
-from core.cli_memory import CliMemory, Known, prompt_for
-from core.cli_provider import CliProvider
-from core.cli_turn import Turn, TurnInput
 from core.driver import Limits
 from core.loop import EMPTY, INTERRUPTED, Stopped, StopRecord, budget_stop, doom_loop, nudge_text, provider_stop
 from core.policy import NOTHING, LimitHit, Spent, limit_hit, spent_usd

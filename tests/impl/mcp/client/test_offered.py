@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from mcp_types import Tool, ToolAnnotations
 
-from impl.mcp.offered import offer, text_of
-from impl.mcp.problems import plain
+from impl.mcp.client.offered import offer, text_of
+from impl.mcp.client.problems import plain
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 

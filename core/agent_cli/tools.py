@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol
 
+from core.agent_cli.record import Recorder
 from core.calls import Calls, Parked
-from core.cli_record import Recorder
 from core.ports import Host, StoreError
 from core.provider import ProviderError, ToolCall, ToolResult, ToolSpec
 

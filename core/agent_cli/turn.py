@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from core.calls import APPROVAL_OPTIONS, Calls, Parked
-from core.cli_events import (
+from core.agent_cli.events import (
     CliCall,
     CliCharge,
     CliDelta,
@@ -28,11 +27,12 @@ from core.cli_events import (
     CliTotal,
     CliTurn,
 )
-from core.cli_memory import permission_id
-from core.cli_process import LONGEST_LINE, CliRun
-from core.cli_provider import CliProvider
-from core.cli_record import Recorder
-from core.cli_tools import STOP_NOW, ToolDoor, offered
+from core.agent_cli.memory import permission_id
+from core.agent_cli.process import LONGEST_LINE, CliRun
+from core.agent_cli.provider import CliProvider
+from core.agent_cli.record import Recorder
+from core.agent_cli.tools import STOP_NOW, ToolDoor, offered
+from core.calls import APPROVAL_OPTIONS, Calls, Parked
 from core.history import NEVER_RAN
 from core.loop import StopRecord, budget_stop, doom_loop, nudge_text
 from core.policy import LimitHit

@@ -16,7 +16,7 @@ import pytest
 
 from core import Stop, ToolSpec
 from impl.control import serve
-from impl.mcp_server import Call, Pump, ask_owner
+from impl.mcp.server import Call, Pump, ask_owner
 from tests.harness.commands import argv, environment, expecting
 from tests.harness.eval_driver import EvalDriver, Stage, make_host
 from tests.harness.home import fresh_home

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from core.agent_cli.events import CliTotal
 from core.calls import cap
-from core.cli_events import CliTotal
 from core.events import Event
 from core.history import History
 from core.provider import Message, Opaque, Text, Thinking, ToolCall, ToolResult

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from core import Stop
-from impl.mcp import servers
+from impl.mcp.client import servers
 from impl.sandboxes.docker import DockerSandbox
 from impl.sandboxes.options import Options
 from impl.sandboxes.process import ProcessSandbox
 from tests.harness.eval_driver import OneSandbox
 from tests.harness.laboratory import Lab
 from tests.harness.scripted import call
-from tests.impl.mcp.conftest import STDIO, notices, results, stdio
+from tests.impl.mcp.client.conftest import STDIO, notices, results, stdio
 
 Made = Callable[..., Lab]
 ALLOWED = {"tools": {"local__go": "allow"}}

@@ -37,11 +37,11 @@ from core import (
     ref_for,
     waiting_for,
 )
-from impl.mcp.connection import CALL_S, START_S, Connection
-from impl.mcp.http import EffectWire, http_streams
-from impl.mcp.offered import Offered, offer, text_of
-from impl.mcp.problems import PROTOCOL, TIMEOUT, UNAVAILABLE, McpProblem, plain
-from impl.mcp.stdio import Server, stdio_streams
+from impl.mcp.client.connection import CALL_S, START_S, Connection
+from impl.mcp.client.http import EffectWire, http_streams
+from impl.mcp.client.offered import Offered, offer, text_of
+from impl.mcp.client.problems import PROTOCOL, TIMEOUT, UNAVAILABLE, McpProblem, plain
+from impl.mcp.client.stdio import Server, stdio_streams
 
 CONNECT: Final = "connect"
 _HEADERS: Final = (("content-type", "application/json"),)

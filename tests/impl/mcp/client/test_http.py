@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from core import Stop
-from impl.mcp import servers
+from impl.mcp.client import servers
 from tests.harness.laboratory import Lab
 from tests.harness.scripted import call
 from tests.harness.tls import HANG, Authority, Reply, TlsServer, answer
-from tests.impl.mcp.conftest import HOST, HTTP, KEY, SECRET, Harbour, Values, notices, results, transport
+from tests.impl.mcp.client.conftest import HOST, HTTP, KEY, SECRET, Harbour, Values, notices, results, transport
 
 Made = Callable[..., Lab]
 KEYED = {"mcp": [{**HTTP, "credential": "HARBOUR_KEY"}], "credentials": [KEY]}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from core import judge_schema
-from impl.mcp.problems import plain
+from impl.mcp.client.problems import plain
 
 if TYPE_CHECKING:
     import mcp_types as types
