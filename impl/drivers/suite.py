@@ -32,12 +32,13 @@ class SuiteDriver:
     """An agent in the environment of a suite. What the suite brings stands in place of the agent's own; what it does
     not bring is the agent's. No effect is ever performed and no credential has a value but as the suite says.
 
-    Without an `agent` it is the persona of the suite itself.
+    Without an `agent` it is the persona of the suite itself. `tools` are the caller's own, beside all others.
     """
 
-    def __init__(self, suite: Suite, agent: Driver | None = None) -> None:
+    def __init__(self, suite: Suite, agent: Driver | None = None, *, tools: Sequence[Tool] = ()) -> None:
         self.suite = suite
         self._agent = agent
+        self._tools = tuple(tools)
         self._index: Any = None
         if agent is not None and (answer := getattr(agent, "answer_effects_from", None)) is not None:
             answer(recorded_example(suite.effects, ""))
@@ -80,9 +81,10 @@ class SuiteDriver:
         return self.suite.mcp[name]
 
     async def plugins(self) -> Sequence[Tool]:
-        """The agent's tools, those the suite has answers for answering from it; then tools of the suite's own."""
+        """The agent's tools and the caller's, those the suite has answers for answering from it; then tools of the
+        suite's own."""
         canned = self.suite.tools
-        own = list(await self._agent.plugins()) if self._agent is not None else []
+        own = [*(await self._agent.plugins() if self._agent is not None else ()), *self._tools]
         names = {tool.spec.name for tool in own}
         tools = [_canned(t.spec, canned[t.spec.name], t) if t.spec.name in canned else t for t in own]
         more = [(name, tool) for name, tool in canned.items() if name not in names]

@@ -1,4 +1,4 @@
-"""An agent's environment out of a test's own values, and a Host that runs the real loop on it.
+"""A suite out of a test's own values, and a Host that runs the real loop on it.
 
     driver = EvalDriver(tools=[tool("add", lambda args: str(args["a"] + args["b"]))])
     host = make_host(tmp_path, driver=driver, provider=ScriptedProvider([[call("add", a=1, b=2)], "3"]))
@@ -11,34 +11,34 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import shutil
+import tempfile
+import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from core import (
-    CorpusDocument,
+    Decision,
     Event,
     Host,
     LaunchInput,
     Mailbox,
     Outcome,
-    Passage,
     Persona,
     Provider,
     Sandbox,
     SandboxUnavailable,
-    Skill,
-    SkillInfo,
+    Suite,
     Tool,
     ToolContext,
     ToolOutput,
     ToolSpec,
-    UnknownResource,
     launch_agent,
-    run_command,
 )
+from impl.drivers.suite import SuiteDriver
 from impl.settings import Settings
 from impl.store.sqlite import SqliteStore, utc_now
 from tests.harness.scripted import ScriptedProvider
@@ -75,83 +75,61 @@ def tool_with_context(
     return Tool(ToolSpec(name, name, {"type": "object"}), run, **fields)
 
 
-@dataclass
-class EvalDriver:
-    """A Driver on canned values. `corpus` maps paths to texts; `skills` names to instructions; `scripts` maps a
-    skill's name to its scripts as path and shell command; `has` are the credentials that have a value."""
+class EvalDriver(SuiteDriver):
+    """A suite out of a test's own values, without an agent: the product's driver, with what no `suite.yaml` can say.
 
-    text: str = "You are a test agent."
-    policy: dict[str, Any] = field(default_factory=dict)
-    tools: Sequence[Tool] = ()
-    skills: dict[str, str] = field(default_factory=dict)
-    scripts: dict[str, dict[str, str]] = field(default_factory=dict)
-    corpus: dict[str, str] = field(default_factory=dict)
-    mcp: dict[str, str] = field(default_factory=dict)
-    has: dict[str, bool] = field(default_factory=dict)
-    more: dict[str, Any] = field(default_factory=dict)
+    `corpus` maps paths to texts; `skills` names to instructions; `scripts` a skill's name to its scripts as path and
+    text; `has` are the credentials that have a value; `tools` have bodies in Python; `more` are further fields of
+    Persona.
+    """
 
-    async def persona(self) -> Persona:
-        """Who the agent is; `more` are further fields of Persona."""
-        skills = tuple(
-            SkillInfo(name, f"How to {name}.", tuple(self.scripts.get(name, ()))) for name in sorted(self.skills)
-        )
-        return Persona(
+    def __init__(
+        self,
+        text: str = "You are a test agent.",
+        *,
+        policy: Mapping[str, Decision] | None = None,
+        tools: Sequence[Tool] = (),
+        skills: Mapping[str, str] | None = None,
+        scripts: Mapping[str, Mapping[str, str]] | None = None,
+        corpus: Mapping[str, str] | None = None,
+        mcp: Mapping[str, str] | None = None,
+        has: Mapping[str, bool] | None = None,
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.policy = dict(policy or {})
+        self.more = dict(more or {})
+        files = {f"corpus/{path}": content for path, content in (corpus or {}).items()}
+        for name, instructions in (skills or {}).items():
+            head = f"---\nname: {name}\ndescription: How to {name}.\n---\n"
+            files[f"skills/{name}/SKILL.md"] = head + instructions
+            files.update({f"skills/{name}/{path}": body for path, body in (scripts or {}).get(name, {}).items()})
+        root = self._laid_out(files) if files else Path("nowhere")
+        suite = Suite(
+            root=root,
+            digest="",
             name="test-agent",
             description="An agent of a test.",
-            text=self.text,
-            skills=skills,
-            has_corpus=bool(self.corpus),
-            policy=self.policy,
-            **self.more,
+            persona=text,
+            corpus=root / "corpus" if corpus else None,
+            skills=root / "skills" if skills else None,
+            mcp=mcp or {},
+            credentials=has or {},
         )
+        super().__init__(suite, tools=tools)
 
-    async def skill(self, name: str) -> Skill:
-        """A canned skill."""
-        if name not in self.skills:
-            raise UnknownResource(f"There is no skill {name!r}. The skills are: {', '.join(sorted(self.skills))}.")
-        scripts = tuple(self.scripts.get(name, ()))
-        return Skill(SkillInfo(name, f"How to {name}.", scripts), self.skills[name], scripts)
+    def _laid_out(self, files: Mapping[str, str]) -> Path:
+        """A directory with these files, there as long as this driver is."""
+        root = Path(tempfile.mkdtemp(prefix="suite-"))
+        weakref.finalize(self, shutil.rmtree, root, ignore_errors=True)
+        for name, content in files.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, "utf-8")
+        return root
 
-    async def run_skill(self, name: str, script: str, args: Sequence[str], context: ToolContext) -> ToolOutput:
-        """Run a canned script in the session's real sandbox."""
-        command = self.scripts.get(name, {}).get(script)
-        if command is None:
-            raise UnknownResource(f"{name} has no script {script!r}.")
-        return await run_command(context, " ".join([command, *args]), 30.0)
-
-    async def ext_mcp_url(self, name: str) -> str:
-        """A canned address."""
-        if name not in self.mcp:
-            raise UnknownResource(f"There is no MCP server {name!r}.")
-        return self.mcp[name]
-
-    async def plugins(self) -> Sequence[Tool]:
-        """The test's tools."""
-        return self.tools
-
-    async def search_corpus(self, query: str, limit: int = 5) -> Sequence[Passage]:
-        """Lines that hold the query's words, by how many."""
-        words = set(query.lower().split())
-        found = [
-            Passage(path, number, "", line, float(len(words & set(line.lower().split()))))
-            for path, text in sorted(self.corpus.items())
-            for number, line in enumerate(text.splitlines(), 1)
-        ]
-        return sorted((p for p in found if p.score), key=lambda p: -p.score)[:limit]
-
-    async def list_corpus(self) -> Sequence[CorpusDocument]:
-        """Every document."""
-        return [CorpusDocument(path, path, len(text)) for path, text in sorted(self.corpus.items())]
-
-    async def get_corpus(self, path: str) -> str:
-        """A document's text."""
-        if path not in self.corpus:
-            raise UnknownResource(f"There is no document {path!r}.")
-        return self.corpus[path]
-
-    async def resolve(self, name: str) -> bool:
-        """Whether the test gave it a value."""
-        return self.has.get(name, False)
+    async def persona(self) -> Persona:
+        """The suite's, with the test's policy and more."""
+        return replace(await super().persona(), policy=self.policy, **self.more)
 
 
 @dataclass
