@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, Literal, get_args
 
-from core.lab.matching import contains_all, differences, numbers_in, regex_found, schema_problem
+from core.lab.matching import contains_all, differences, json_in, numbers_in, regex_found, schema_problem
+from core.lab.scoring import KEYS as SCORER_KEYS
+from core.lab.scoring import score_problem, scorer_problem
 
 CheckKind = Literal[
     "equals",  # the output, surrounding white space aside, is this text
@@ -19,6 +21,7 @@ CheckKind = Literal[
     "json_schema",  # the output is JSON of this schema (2020-12)
     "json",  # the output is this JSON; {value, ignore: [paths], tolerance}
     "number",  # {value, tolerance, relative, pick: last | first | any | only}
+    "autoevals",  # {scorer, expected, at_least}: see core/lab/scoring.py
     "calls",  # {used, in_order, forbidden, exactly: [names], args: {name: {…}}, at_most}
     "file",  # of the workspace: {path, exists, equals, contains, absent, regex}
     "command",  # in the workspace: {run, exit, contains, timeout}
@@ -31,6 +34,7 @@ _KEYS: Final[Mapping[str, frozenset[str]]] = {
     "absent": frozenset({"text", "ignore_case"}),
     "json": frozenset({"value", "ignore", "tolerance"}),
     "number": frozenset({"value", "tolerance", "relative", "pick"}),
+    "autoevals": SCORER_KEYS,
     "calls": frozenset({"used", "in_order", "forbidden", "exactly", "args", "at_most"}),
     "file": frozenset({"path", "exists", "equals", "contains", "absent", "regex"}),
     "command": frozenset({"run", "exit", "contains", "timeout"}),
@@ -125,6 +129,8 @@ def parse_check(raw: Any) -> Check:
         raise BadCheck(f"{kind} wants {needed}.")
     if kind == "regex":
         _compiled(want)
+    if kind == "autoevals" and (problem := scorer_problem(want)) is not None:
+        raise BadCheck(f"autoevals: {problem}")
     return Check(kind, want)
 
 
@@ -137,7 +143,10 @@ def _compiled(pattern: Any) -> None:
 
 def judge(check: Check, seen: Seen) -> Verdict:
     """The verdict on one check. Pure but for `seen.file`; a regular expression is given two seconds."""
-    why = _problem(check, seen)
+    try:
+        why = _problem(check, seen)
+    except (RecursionError, ArithmeticError) as error:  # what a model says may be nested or large without end
+        why = f"it cannot be compared: {error}"
     return Verdict(check, why is None, why or "")
 
 
@@ -156,6 +165,8 @@ def _problem(check: Check, seen: Seen) -> str | None:
             return _on_json(seen.output, lambda value: _json(want, value))
         case "number":
             return _number(want, seen.output)
+        case "autoevals":
+            return score_problem(want, seen.output)
         case "calls":
             return _calls(want, seen.calls)
         case "file":
@@ -183,13 +194,8 @@ def _text(kind: str, want: Mapping[str, Any], text: str) -> str | None:
 
 
 def _on_json(text: str, problem: Callable[[Any], str | None]) -> str | None:
-    for candidate in (text, *re.findall(r"```(?:json)?\n(.*?)```", text, re.DOTALL)[-1:]):
-        try:
-            value = json.loads(candidate)
-        except ValueError:
-            continue
-        return problem(value)
-    return f"it is no JSON; {_found(text)}"
+    found = json_in(text)
+    return problem(found[0]) if found else f"it is no JSON; {_found(text)}"
 
 
 def _json(want: Mapping[str, Any], value: Any) -> str | None:

@@ -52,6 +52,16 @@ def numbers_in(text: str) -> list[float]:
     return [float(found.group().replace(",", "").replace("−", "-")) for found in _NUMBER.finditer(text)]
 
 
+def json_in(text: str) -> list[Any]:
+    """The JSON value that a text is, or else its last code block; empty where neither is one."""
+    for candidate in (text, *re.findall(r"```(?:json)?\n(.*?)```", text, re.DOTALL)[-1:]):
+        try:
+            return [json.loads(candidate)]
+        except (ValueError, RecursionError):
+            continue
+    return []
+
+
 def schema_problem(schema: Mapping[str, Any], value: Any) -> str | None:
     """What of `value` does not fit the JSON Schema (2020-12), None where all does."""
     from jsonschema import Draft202012Validator

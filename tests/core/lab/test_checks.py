@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -53,6 +55,69 @@ def test_checks_of_the_output(check: dict[str, Any], output: str, passes: bool) 
     verdict = judge(parse_check(check), seen(output))
     assert verdict.passed is passes
     assert bool(verdict.why) is not passes
+
+
+@pytest.mark.parametrize(
+    ("want", "output", "why"),
+    [
+        ({"scorer": "ExactMatch", "expected": "4 metres"}, " 4 metres\n", ""),
+        ({"scorer": "ExactMatch", "expected": {"a": 1}}, '{"a":1}', ""),
+        ({"scorer": "ExactMatch", "expected": "4 metres"}, "4 feet", "ExactMatch is 0, less than 1"),
+        ({"scorer": "Levenshtein", "expected": "hello world", "at_least": 0.9}, "hello wrld", ""),
+        ({"scorer": "Levenshtein", "expected": "hello world", "at_least": 0.95}, "hello wrld", "is 0.9091, less than"),
+        ({"scorer": "JSONDiff", "expected": {"a": "tide", "b": 4}, "at_least": 0.9}, '{"b": 4, "a": "tide"}', ""),
+        (
+            {"scorer": "JSONDiff", "expected": {"a": 1, "b": 4}, "at_least": 0.9},
+            '```json\n{"a": 1}\n```',
+            "is 0.5, less",
+        ),
+        ({"scorer": "JSONDiff", "expected": {}, "at_least": 0.9}, "none", "no JSON"),
+        ({"scorer": "JSONDiff", "expected": {"a": 0.5}, "at_least": 0.9}, f'{{"a": 1{"0" * 400}}}', "compared"),
+        ({"scorer": "NumericDiff", "expected": 100, "at_least": 0.97}, "about 105 of 3, or 101", ""),
+        ({"scorer": "NumericDiff", "expected": 100, "at_least": 0.97, "pick": "first"}, "110 or 100", "is 0.9524"),
+        ({"scorer": "NumericDiff", "expected": 100, "at_least": 0.97}, "many", "no number"),
+        ({"scorer": "Levenshtein", "expected": "x", "at_least": 0.1}, "x" * 100_001, "too many to score"),
+    ],
+)
+def test_a_scorer_passes_from_its_threshold_on(want: dict[str, Any], output: str, why: str) -> None:
+    verdict = judge(parse_check({"autoevals": want}), seen(output))
+    assert verdict.passed is not bool(why)
+    assert why in verdict.why
+
+
+def test_scorers_that_ask_a_model_are_not_offered() -> None:
+    for name in ("Factuality", "EmbeddingSimilarity", "Moderation", "ClosedQA"):
+        with pytest.raises(BadCheck, match="computes alone"):
+            parse_check({"autoevals": {"scorer": name, "expected": "x", "at_least": 0.5}})
+
+
+@pytest.mark.parametrize("least", [None, 0, 1.5, True, "half"])
+def test_a_scorer_wants_a_threshold_that_some_output_can_miss(least: Any) -> None:
+    with pytest.raises(BadCheck, match="at_least"):
+        parse_check({"autoevals": {"scorer": "Levenshtein", "expected": "x", "at_least": least}})
+
+
+def test_where_the_library_is_not_installed_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.meta_path", [])
+    for name in [name for name in sys.modules if name.partition(".")[0] == "autoevals"]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(BadCheck, match=r"pip install 'artificer\[eval\]'"):
+        parse_check({"autoevals": {"scorer": "ExactMatch", "expected": "x"}})
+
+
+def test_the_library_is_loaded_when_it_first_scores() -> None:
+    code = (
+        "import sys; from core.lab.checks import Seen, judge, parse_check\n"
+        "check = parse_check({'autoevals': {'scorer': 'ExactMatch', 'expected': 'x'}})\n"
+        "assert 'autoevals' not in sys.modules\n"
+        "assert judge(check, Seen('x', 'completed')).passed and 'autoevals' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-P", "-c", code], check=True)
+
+
+def test_an_answer_nested_without_end_fails_its_check_and_nothing_else() -> None:
+    for check in ({"json": []}, {"json_schema": {"type": "array"}}):
+        assert not judge(parse_check(check), seen("[" * 200_000 + "]" * 200_000)).passed
 
 
 @pytest.mark.parametrize(
