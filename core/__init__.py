@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         Invocation,
     )
     from core.agent_cli.process import CliProcess, CliRun, Deadlines
-    from core.agent_cli.provider import OUR_SERVER, CliProvider, Route, ask_cli, merge_environment
+    from core.agent_cli.provider import ASK_S, OUR_SERVER, CliProvider, Route, ask_cli, merge_environment
     from core.answers import Answer, NoAnswer, choose, read_answer
     from core.bridge import Assembled, NameClash, assemble
     from core.builder.state import BuildState
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from core.bundle.schemas import judge_schema
     from core.bundle.secret_scan import scan_for_secrets
     from core.bundle.strict_yaml import dump_yaml
-    from core.bundle.tree import digest_tree, scan_tree, write_tree
+    from core.bundle.tree import digest_tree, open_directory, read_regular, scan_tree, write_tree
     from core.doors import build_launch, cancel_abandoned, run_launch
     from core.driver import (
         CorpusDocument,
@@ -196,13 +196,13 @@ _HOMES = {
     ),
     "core.bundle.secret_scan": "scan_for_secrets",
     "core.bundle.strict_yaml": "dump_yaml",
-    "core.bundle.tree": "digest_tree scan_tree write_tree",
+    "core.bundle.tree": "digest_tree open_directory read_regular scan_tree write_tree",
     "core.agent_cli.events": (
         "CliCall CliCharge CliDelta CliEnd CliEvent CliExit CliFigures CliNotice CliParser CliPermission CliResult "
         "CliSession CliText CliTotal CliTurn Invocation"
     ),
     "core.agent_cli.process": "CliProcess CliRun Deadlines",
-    "core.agent_cli.provider": "CliProvider OUR_SERVER Route ask_cli merge_environment",
+    "core.agent_cli.provider": "ASK_S CliProvider OUR_SERVER Route ask_cli merge_environment",
     "core.doors": "build_launch cancel_abandoned run_launch",
     "core.driver": (
         "CorpusDocument Decision Driver Limits Passage Persona Skill SkillInfo Tool ToolContext ToolOutput "

@@ -218,11 +218,14 @@ class Provider(ABC):
         return None
 
 
+ProviderState = Literal["ready", "not installed", "not logged in", "no key", "wrong version"]
+
+
 @dataclass(frozen=True, slots=True)
 class ProviderStatus:
-    """`state` is `ready`, `not installed`, `not logged in`, `no key` or `wrong version`; `fix` one command."""
+    """Whether a provider could answer; where it is not `ready`, `fix` is the one command that mends it."""
 
-    state: str
+    state: ProviderState
     message: str = ""
     fix: str = ""
 

@@ -8,9 +8,11 @@ its lines, its death and its deadlines are the base's (`core.agent_cli.process`)
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import shutil
+import signal
 import uuid
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,6 +30,8 @@ LONGEST_ARGUMENT: int = 100_000
 """Bytes a prompt may have as an argument; Linux takes 131,072. A longer one goes in by standard input."""
 OUR_SERVER = "artificer"
 """The name under which the CLI knows our MCP server."""
+ASK_S: float = 0.9
+"""Seconds a CLI may take to answer a short question: a list of all providers is there within two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,9 +306,9 @@ class CliProvider(Provider):
         return list(self.stdin_arguments), data
 
 
-async def ask_cli(argv: Sequence[str], env: Mapping[str, str], timeout: float = 1.5) -> tuple[int, str]:
+async def ask_cli(argv: Sequence[str], env: Mapping[str, str], timeout: float = ASK_S) -> tuple[int, str]:
     """Run a short question to a CLI (`--version`, `auth status`): its exit code and stdout; code -1 where it gave
-    no answer in `timeout` seconds or cannot be started."""
+    no answer in `timeout` seconds or cannot be started. What it started ends with it."""
     try:
         process = await asyncio.create_subprocess_exec(
             *argv,
@@ -312,6 +316,7 @@ async def ask_cli(argv: Sequence[str], env: Mapping[str, str], timeout: float = 
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
         )
     except OSError:
         return -1, ""
@@ -319,9 +324,11 @@ async def ask_cli(argv: Sequence[str], env: Mapping[str, str], timeout: float = 
         async with asyncio.timeout(timeout):
             out, _ = await process.communicate()
     except TimeoutError:
-        process.kill()
-        await process.wait()
         return -1, ""
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
     return process.returncode or 0, out.decode("utf-8", "replace")
 
 

@@ -63,6 +63,12 @@ def provider_names() -> list[str]:
     return sorted({*registered_providers(), *BUILTIN, *(point.name for point in _points())})
 
 
+def package_of(name: str) -> str:
+    """The installed package that adds the provider `name`."""
+    point = next((p for p in _points() if p.name == name), None)
+    return point.dist.name if point is not None and point.dist is not None and name not in BUILTIN else "artificer"
+
+
 def _find(name: str) -> tuple[str, object, Callable[[], Provider]] | None:
     registered = registered_providers().get(name)
     if registered is not None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from core import ProviderStatus, ask_cli
+from core import ASK_S, ProviderStatus, ask_cli
 
 _NOT_JSON: Final = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.S)
 """A string, or what JSON with comments has beyond JSON."""
@@ -62,15 +62,19 @@ def packaged_version(executable: str, package: str) -> str | None:
 
 
 async def too_old(
-    executable: str, env: Mapping[str, str], package: str, least: tuple[int, int], install: str
+    executable: str, env: Mapping[str, str], package: str, least: tuple[int, ...], install: str
 ) -> ProviderStatus | None:
     """The status of an executable that is older than `least` or tells no version; None where it will do."""
+    name, oldest = Path(executable).name, ".".join(map(str, least))
     said = packaged_version(executable, package)
     if said is None:
-        _, out = await ask_cli([executable, "--version"], env, 1.2)
+        code, out = await ask_cli([executable, "--version"], env)
+        if code == -1:
+            message = f"`{name} --version` gave no answer within {ASK_S:g} s; {oldest} or newer is needed."
+            return ProviderStatus("wrong version", message, install)
         said = out.strip()
-    version = re.search(r"(\d+)\.(\d+)", said)
-    if version is not None and (int(version[1]), int(version[2])) >= least:
+    version = re.search(r"\d+(\.\d+)+", said)
+    if version is not None and tuple(map(int, version[0].split("."))) >= least:
         return None
-    message = f"{Path(executable).name} is version {said or 'unknown'}; {least[0]}.{least[1]} or newer is needed."
+    message = f"{name} says it is {said.splitlines()[0] if said else 'nothing'}; {oldest} or newer is needed."
     return ProviderStatus("wrong version", message, install)

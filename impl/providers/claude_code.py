@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
-from core import OUR_SERVER, CliParser, CliProvider, CliTurn, ProviderStatus, Route, ask_cli
+from core import ASK_S, OUR_SERVER, CliParser, CliProvider, CliTurn, ProviderStatus, Route, ask_cli
 from impl.providers._claude_lines import ClaudeParser
+from impl.providers._cli_files import too_old
 
 _SCRUB: Final = (r"ANTHROPIC_.*", r"CLAUDECODE", r"CLAUDE_CODE_.*", r"CLAUDE_EFFORT")
 """Whatever could send a child elsewhere or tie it to a session it was started from."""
 _LOGIN: Final = (r"CLAUDE_CODE_OAUTH_TOKEN",)
 _KEYS: Final = (r"ANTHROPIC_API_KEY", r"ANTHROPIC_AUTH_TOKEN", r"ANTHROPIC_BASE_URL", r"ANTHROPIC_CUSTOM_HEADERS")
 
-
+_PACKAGE: Final = "@anthropic-ai/claude-code"
 OLDEST: Final = (2, 1, 277)
 """The first version whose costs can be told apart over resume and fork."""
 
@@ -35,7 +35,7 @@ class ClaudeCodeProvider(CliProvider):
     name: ClassVar[str] = "claude_code"
     title: ClassVar[str] = "Claude Code"
     executable: ClassVar[str] = "claude"
-    install: ClassVar[str] = "npm install -g @anthropic-ai/claude-code"
+    install: ClassVar[str] = f"npm install -g {_PACKAGE}"
     forks: ClassVar[bool] = True
     announces_calls: ClassVar[bool] = True
     session_ids: ClassVar[Literal["ours", "theirs"]] = "ours"
@@ -108,20 +108,23 @@ class ClaudeCodeProvider(CliProvider):
             fix = "export ANTHROPIC_API_KEY=…"
             return ProviderStatus("ready") if keyed else ProviderStatus("no key", "ANTHROPIC_API_KEY is not set.", fix)
         clean = {k: v for k, v in env.items() if self.routes["native"].environment([k]).get(k, v) is not None}
-        asked = (ask_cli([self.path(env), *words], clean) for words in (["auth", "status"], ["--version"]))
-        (code, out), (_, version) = await asyncio.gather(*asked)
-        found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
-        if found and tuple(map(int, found.groups())) < OLDEST:
-            oldest = ".".join(map(str, OLDEST))
-            message = f"Claude Code {found[0]} is installed; {oldest} or newer is needed."
-            return ProviderStatus("wrong version", message, self.install)
+        path, kept = self.path(env), _kept_login(env)
+        asked = () if kept else (ask_cli([path, "auth", "status"], clean),)
+        old, *said = await asyncio.gather(too_old(path, env, _PACKAGE, OLDEST, self.install), *asked)
+        return old or kept or self._login(*said[0])
+
+    def _login(self, code: int, out: str) -> ProviderStatus:
+        """What `auth status` says, which knows of logins that stand in no file (in a system's keychain)."""
         status = _object(out)
         if status.get("loggedIn") is True:
             return ProviderStatus("ready", str(status.get("email") or ""))
-        if status.get("loggedIn") is False:
-            return ProviderStatus("not logged in", "Claude Code has no login here.", "claude auth login")
-        message = f"`claude auth status` gave no answer (exit code {code})."
-        return ProviderStatus("wrong version", message, self.install)
+        message = "Claude Code has no login here; a key works with claude_code:api."
+        if code == -1:
+            message = f"Claude Code has no login in its files, and did not say within {ASK_S:g} s whether it has one."
+        elif status.get("loggedIn") is not False:
+            message = f"`claude auth status` gave no answer (exit code {code})."
+            return ProviderStatus("wrong version", message, self.install)
+        return ProviderStatus("not logged in", message, "claude auth login")
 
     def _configured_model(self, turn: CliTurn) -> str | None:
         """Its settings are switched off, so it is its own default; the session's first line says which."""
@@ -138,6 +141,19 @@ class ClaudeCodeProvider(CliProvider):
         return [Path(given) if given else Path.home() / ".claude"]
 
 
+def _kept_login(env: Mapping[str, str]) -> ProviderStatus | None:
+    """The login that a variable or the files of the person's settings directory hold; None where they hold none."""
+    given = env.get("CLAUDE_CONFIG_DIR")
+    folder = Path(given) if given else Path.home() / ".claude"
+    login = _held(folder / ".credentials.json").get("claudeAiOauth")
+    known = _held((folder if given else Path.home()) / ".claude.json")
+    account = known.get("oauthAccount")
+    if isinstance(login, dict) and login.get("accessToken"):
+        return ProviderStatus("ready", str(account.get("emailAddress") or "") if isinstance(account, dict) else "")
+    keyed = env.get("CLAUDE_CODE_OAUTH_TOKEN") or known.get("primaryApiKey")
+    return ProviderStatus("ready") if keyed else None
+
+
 def _server(turn: CliTurn) -> dict[str, Any]:
     command, *args = turn.mcp or ()
     return {"mcpServers": {OUR_SERVER: {"command": command, "args": args, "env": dict(turn.mcp_env)}}}
@@ -147,6 +163,14 @@ def _write(path: Path, text: str) -> Path:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.write_text(text, "utf-8", errors="replace")
     return path
+
+
+def _held(path: Path) -> dict[str, Any]:
+    """The object a file holds; nothing where there is none."""
+    try:
+        return _object(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return {}
 
 
 def _object(text: str) -> dict[str, Any]:

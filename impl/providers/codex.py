@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,8 +21,8 @@ from core import (
     ProviderStatus,
     Route,
     Usage,
-    ask_cli,
 )
+from impl.providers._cli_files import too_old
 from impl.providers._codex_lines import CodexParser, last_count
 
 _SCRUB: Final = (r"OPENAI_.*", r"CODEX_.*", r"AZURE_OPENAI_.*")
@@ -186,15 +185,13 @@ class CodexProvider(CliProvider):
             fix = "export OPENAI_API_KEY=…"
             given = env.get("OPENAI_API_KEY")
             return ProviderStatus("ready") if given else ProviderStatus("no key", "OPENAI_API_KEY is not set.", fix)
-        code, out = await ask_cli([self.path(env), "--version"], env)
-        version = re.search(r"(\d+)\.(\d+)", out)
-        if code or version is None or (int(version[1]), int(version[2])) < (0, 171):
-            message = f"codex --version says {out.strip() or 'nothing'}; 0.171 or newer is needed."
-            return ProviderStatus("wrong version", message, self.install)
+        old = await too_old(self.path(env), env, "@openai/codex", (0, 171), self.install)
+        if old is not None:
+            return old
         home = _home(env)
         if (home / "auth.json").is_file() or _config(home).get("model_provider"):
             return ProviderStatus("ready")
-        return ProviderStatus("not logged in", "Codex has no login here.", "codex login")
+        return ProviderStatus("not logged in", "Codex has no login here; a key works with codex:api.", "codex login")
 
 
 def _base_url(ambient: Mapping[str, str]) -> str:

@@ -14,10 +14,10 @@ from tui.commands.hosting import build_host
 from tui.commands.sessions import Json
 
 if TYPE_CHECKING:
-    from core import Host, ProviderStatus
+    from core import Host
 
-PREFLIGHT_S = 1.5
-"""How long a provider may take to say whether it is ready."""
+PREFLIGHT_S = 1.2
+"""How long a provider may take to say whether it is ready: the list of all is there within two seconds."""
 RECENTLY_S = 60.0
 """A laid-out revision used more recently than this may belong to a run that is just beginning."""
 UNUSED_S = 30 * 86_400.0
@@ -66,23 +66,29 @@ async def _provider(name: str) -> dict[str, Any]:
     """One provider's row; what its module or its answer lacks is said, and never breaks the list."""
     import asyncio
 
-    row = {"name": name, "title": "", "state": "not installed", "message": "", "fix": ""}
-    try:
-        found, status = await asyncio.wait_for(_status(name), PREFLIGHT_S)
-    except TimeoutError:
-        return {**row, "state": "no answer", "message": f"did not answer within {PREFLIGHT_S:g} s"}
-    except (ImportError, LookupError, OSError) as error:
-        return {**row, "message": str(error)}
-    return row | {"title": found.title, "state": status.state, "message": status.message, "fix": status.fix}
-
-
-async def _status(name: str) -> tuple[core.Provider, ProviderStatus]:
-    import asyncio
-
     from impl.compose import provider
 
-    found = await asyncio.to_thread(provider, name)
-    return found, await found.preflight()
+    title = ""
+    try:
+        async with asyncio.timeout(PREFLIGHT_S):
+            found = await asyncio.to_thread(provider, name)
+            title = found.title
+            status = await found.preflight()
+    except TimeoutError:
+        message = f"It took longer than {PREFLIGHT_S:g} s to say whether it is ready."
+        status = core.ProviderStatus("wrong version", message, _reinstall(name))
+    except Exception as error:  # noqa: BLE001 - a provider of whatever package must not break the list
+        status = core.ProviderStatus("not installed", str(error) or type(error).__name__, _reinstall(name, error))
+    fix = status.fix if status.fix or status.state == "ready" else _reinstall(name)
+    return {"name": name, "title": title, "state": status.state, "message": status.message, "fix": fix}
+
+
+def _reinstall(name: str, error: Exception | None = None) -> str:
+    """The command that installs what a provider needs: the module it misses, else the package it came from."""
+    from impl.providers import package_of
+
+    missing = error.name.partition(".")[0] if isinstance(error, ImportError) and error.name else None
+    return f"pip install {missing}" if missing else f"pip install --force-reinstall {package_of(name)}"
 
 
 def _provider_line(row: Any) -> str:

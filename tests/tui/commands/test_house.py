@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
+from functools import partial
 from pathlib import Path
 
-from core import register_provider
+import pytest
+
+from core import ProviderStatus, ask_cli, register_provider
+from tests.harness.clis import StandIn
 from tests.harness.commands import expecting
 from tests.harness.scripted import ScriptedProvider
 
@@ -24,6 +29,39 @@ def test_a_provider_that_does_not_load_is_a_row_and_no_failure(home: Path) -> No
     register_provider("broken", broken)
     row = next(row for row in expecting(0, "providers").value if row["name"] == "broken")
     assert (row["state"], row["message"]) == ("not installed", "no module named nonsense")
+    assert row["fix"] == "pip install --force-reinstall artificer"
+
+
+@pytest.mark.parametrize("answer", ["never", "too late"])
+def test_clis_that_do_not_answer_are_named_with_what_mends_them_and_end(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    monkeypatch.setattr("impl.providers._cli_files.ask_cli", partial(ask_cli, timeout=0.3))
+    monkeypatch.setattr("impl.providers.claude_code.ask_cli", partial(ask_cli, timeout=0.3))
+    wait = "hang()" if answer == "never" else "time.sleep(1); out('9.9.9')"
+    stand_ins = [StandIn(tmp_path / "bin", name, wait) for name in ("claude", "codex", "gemini", "opencode")]
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    rows = {row["name"]: row for row in expecting(0, "providers").value}
+    for name in ("claude_code", "codex", "gemini_cli", "opencode"):
+        assert (rows[name]["state"], "gave no answer" in rows[name]["message"]) == ("wrong version", True)
+        assert rows[name]["fix"].startswith("npm install -g ")
+    started = [one["pid"] for stand_in in stand_ins for one in stand_in.started]
+    assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
+
+
+def test_a_provider_that_does_not_say_whether_it_is_ready_has_a_state_of_the_list(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(ScriptedProvider):
+        async def preflight(self) -> ProviderStatus:
+            await asyncio.sleep(60)
+            return ProviderStatus("ready")
+
+    monkeypatch.setattr("tui.commands.house.PREFLIGHT_S", 0.2)
+    register_provider("slow", Slow)
+    row = next(row for row in expecting(0, "providers").value if row["name"] == "slow")
+    assert (row["state"], "longer than 0.2 s" in row["message"]) == ("wrong version", True)
+    assert row["fix"]
 
 
 def test_the_doctor_looks_at_everything_an_agent_needs(home: Path) -> None:

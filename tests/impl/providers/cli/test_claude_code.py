@@ -322,6 +322,29 @@ else:
     assert (await native.preflight()).state == "not installed"
 
 
+@pytest.mark.parametrize(
+    ("file", "kept"),
+    [
+        (".credentials.json", {"claudeAiOauth": {"accessToken": "t"}}),
+        (".claude.json", {"primaryApiKey": "k"}),
+        (None, None),
+    ],
+)
+async def test_a_login_that_stands_in_a_file_or_variable_is_read_without_asking_it(
+    tmp_path: Path, claude: Make, monkeypatch: pytest.MonkeyPatch, file: str | None, kept: object
+) -> None:
+    _, stand_in = claude("hang()")
+    (tmp_path / "bin" / "package.json").write_text('{"name": "@anthropic-ai/claude-code", "version": "2.1.332"}')
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "mine"))
+    (tmp_path / "mine").mkdir()
+    if file is None:
+        monkeypatch.setenv("CLAUDE_CODE_OAUTH_TOKEN", "t")
+    else:
+        (tmp_path / "mine" / file).write_text(json.dumps(kept))
+    assert (await load_provider("claude_code").preflight()).state == "ready"
+    assert stand_in.started == []
+
+
 async def test_its_transcript_is_found_where_it_lies_or_wherever_its_id_is(claude: Make) -> None:
     body = """
 root = os.environ["CLAUDE_CONFIG_DIR"] + "/projects/" + "".join(c if c.isalnum() else "-" for c in os.getcwd())
