@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from core import Event, Host, LaunchInput, SessionInfo, Supervisor, Waiting
+    from tui.view.pasted import Place
 
 BATCH_S: Final = 0.02
 """Events that come closer together are shown together."""
@@ -101,6 +102,24 @@ class Desk:
         except (SecretsError, UnknownRef) as error:
             return f"{error.message} {error.hint}".strip()
         return None
+
+    async def keepable(self, session: str, wanted: Sequence[str] = ()) -> list[Place]:
+        """What a value could be kept for in a session: what it waits for, `wanted`, or else all that its agent
+        declares, those without a value first."""
+        from core import declared_by, has_values
+        from tui.view.pasted import Place
+
+        info, secrets = self.store.session(session), self.host.secrets
+        if info is None or info.agent is None or secrets is None:
+            return []
+
+        def look(agent: str, digest: str | None) -> list[Place]:
+            found = declared_by(self.store, agent, digest or self.store.latest(agent))
+            there = has_values(secrets, agent, found)
+            return [Place(agent, name, one.hosts, one.injection, there[name]) for name, one in found.items()]
+
+        places = await asyncio.to_thread(look, info.agent, info.digest)
+        return sorted((p for p in places if not wanted or p.name in wanted), key=lambda place: place.taken)[:9]
 
     async def passphrase_wanted(self) -> Literal["none", "needed", "new"]:
         """What keeping a value would want first: nothing, a passphrase, or a new one."""

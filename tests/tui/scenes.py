@@ -175,6 +175,23 @@ def wants_key(scene: Stage) -> str:
     return waiting(scene, waits, "needs_credentials")
 
 
+RATES = """schema: artificer/v1
+name: rates-bot
+persona: persona.md
+credentials:
+  - {name: RATES_API_KEY, hosts: [api.rates.example], header: X-Key}
+"""
+
+
+def runs_on_rates(scene: Stage) -> str:
+    """A run of an agent that declares a credential, done."""
+    files = {"agent.yaml": RATES, "persona.md": "You know the rates.\n"}
+    with tempfile.TemporaryDirectory() as scratch:
+        digest = scene.revision("rates-bot", files, minutes=30, scratch=Path(scratch))
+    ends = (said("One euro is 1.09 dollars.", 2), stopped("completed"))
+    return scene.session("What is a euro?", *ends, kind="run", agent="rates-bot", digest=digest, stop="completed")
+
+
 def stuck(scene: Stage) -> str:
     """A doom loop."""
     failure = "ModuleNotFoundError: No module named 'yaml'"

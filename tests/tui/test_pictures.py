@@ -51,6 +51,7 @@ PICTURES = (
     Picture("question-half-answered", scenes.asks, tuple("2 but")),
     Picture("approval", scenes.wants_approval),
     Picture("credentials", scenes.wants_key),
+    Picture("key-pasted", scenes.runs_on_rates, (*"use sk-ant-", *"api03-Ab12Cd34Ef56Gh78Ij90", *" now", "enter")),
     Picture("doom-loop", scenes.stuck),
     Picture("doom-loop-evidence", scenes.stuck, ("escape", "enter")),
     Picture("budget", scenes.spent),
@@ -133,7 +134,7 @@ def test_reply_half_streamed(
 
     async def before(pilot: Pilot[Any]) -> None:
         await calm(pilot)
-        session = await app.desk.build("Build an agent from ./petstore")
+        session = await app.desk.build("Build an agent that knows pets")
         await app.open_session(session)
         await calm(pilot)
         await until(pilot, gate.reached.is_set, "the stream has come to its gate")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import keyring.backends.null
 import pytest
+from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -132,6 +133,80 @@ async def test_two_passphrases_that_differ_keep_nothing(
             await until(pilot, lambda: app._notifications, "it says why")
             assert "differ" in "".join(note.message for note in app._notifications)
             assert on_stage.host.store.session(waiting).stop == "needs_credentials"  # type: ignore[union-attr]
+
+
+async def paste(pilot: Pilot[None], text: str) -> Composer:
+    """Paste `text` into the composer and send it."""
+    await calm(pilot)
+    composer = pilot.app.screen.query_one(Composer)
+    composer.post_message(events.Paste(text))
+    await pilot.press("enter")
+    await until(pilot, lambda: "Store this key now?" in shown(pilot.app), "it offers")  # type: ignore[arg-type]
+    return composer
+
+
+@pytest.mark.parametrize("text", [VALUE, f"here it is: {KEY}"])
+async def test_a_key_pasted_while_one_is_wanted_is_stored_by_one_key_and_the_session_goes_on(
+    on_stage: Stage, make_app: Make, waiting: str, memory: MemoryKeyring, text: str
+) -> None:
+    app = make_app(on_stage, waiting)
+    async with app.run_test(size=(120, 40)) as pilot:
+        composer = await paste(pilot, text)
+        assert all(words in shown(app) for words in ("rates-bot", "RATES_API_KEY", "api.rates.example"))
+        value = text.split()[-1]
+        assert value not in shown(app)
+        await pilot.press("y")
+        await until(pilot, lambda: on_stage.host.store.session(waiting).stop == "completed", "it goes on")  # type: ignore[union-attr]
+        assert list(memory.kept.values()) == [value]
+        assert composer.text == ""
+        assert stands_in(on_stage.host.home, value) == []
+
+
+@pytest.mark.parametrize("key", ["n", "escape"])
+async def test_a_key_that_is_not_to_be_stored_is_left_out_or_stands_where_it_was_written(
+    on_stage: Stage, make_app: Make, waiting: str, memory: MemoryKeyring, key: str
+) -> None:
+    app = make_app(on_stage, waiting)
+    async with app.run_test(size=(120, 40)) as pilot:
+        composer = await paste(pilot, VALUE)
+        await pilot.press(key)
+        await until(pilot, lambda: "Store this key" not in shown(app), "the question is gone")
+        assert composer.text == (VALUE if key == "escape" else "")
+        assert memory.kept == {}
+        assert on_stage.host.store.session(waiting).stop == "needs_credentials"  # type: ignore[union-attr]
+        assert stands_in(on_stage.host.home, VALUE) == []
+
+
+async def test_a_key_among_words_is_stored_and_the_words_are_sent_with_its_name(
+    on_stage: Stage, make_app: Make, waiting: str, memory: MemoryKeyring
+) -> None:
+    info = on_stage.host.store.session(waiting)
+    assert info is not None
+    done = on_stage.session(
+        "Hello", stopped("completed"), kind="run", agent=info.agent, digest=info.digest, stop="completed"
+    )
+    app = make_app(on_stage, done)
+    async with app.run_test(size=(120, 40)) as pilot:
+        composer = await paste(pilot, f"use {KEY} from now on")
+        await pilot.press("y")
+        await until(pilot, lambda: "One euro" in shown(app), "it goes on")
+        assert "use [stored as RATES_API_KEY] from now on" in shown(app)
+        assert list(memory.kept.values()) == [KEY]
+        assert KEY not in "".join(composer.sent_before)
+        assert stands_in(on_stage.host.home, KEY) == []
+
+
+@pytest.mark.usefixtures("memory")
+async def test_where_nothing_is_declared_a_key_is_kept_out_without_a_question(on_stage: Stage, make_app: Make) -> None:
+    register_provider("scripted", lambda: ScriptedProvider(["Which repository?"]))
+    done = on_stage.session("Hello", stopped("completed"), stop="completed")
+    app = make_app(on_stage, done)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await calm(pilot)
+        app.screen.query_one(Composer).post_message(events.Paste(f"use {KEY}"))
+        await pilot.press("enter")
+        await until(pilot, lambda: "[redacted: anthropic key]" in shown(app), "it is kept out")
+        assert stands_in(on_stage.host.home, KEY) == []
 
 
 async def test_a_key_in_the_composer_is_kept_neither_as_a_draft_nor_in_its_history(

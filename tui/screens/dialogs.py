@@ -17,7 +17,7 @@ from tui.screens.messages import MendWanted
 from tui.view.bundles import Move, check_rows, move_lines, run_lines
 from tui.view.text import Line, Tone, line
 from tui.widgets.bars import Bar, KeyBar
-from tui.widgets.content import Lines
+from tui.widgets.content import Lines, to_content
 from tui.widgets.field import Field
 from tui.widgets.lines import TextView
 from tui.widgets.rowlist import RowList
@@ -101,8 +101,8 @@ class RunScreen(Screen[None]):
         self.query_one("#text", TextView).show(run_lines(self._validation, self._now, int(event.key)))
 
 
-class MoveScreen(ModalScreen[bool]):
-    """Publishing or rolling back, asked once, with everything it will do."""
+class YesScreen(ModalScreen[bool]):
+    """A question with two answers: a title, words, and what a yes does."""
 
     CSS_PATH = "dialogs.tcss"
 
@@ -111,23 +111,31 @@ class MoveScreen(ModalScreen[bool]):
         Binding("n,escape", "answer(False)", "no", id="move.no", tooltip="Leave everything as it is"),
     ]
 
-    def __init__(self, move: Move, now: str) -> None:
+    def __init__(self, title: str, words: str | Sequence[Line], verb: str) -> None:
         super().__init__()
-        self._move = move
-        self._now = now
+        self._heading, self._verb = title, verb
+        self._body = [line(words)] if isinstance(words, str) else list(words)
 
     def compose(self) -> ComposeResult:
         """What it will do, and the two keys."""
-        verb = "Publish" if self._move.action == "publish" else "Roll back"
         box = Vertical(id="dialog")
-        box.border_title = f"{verb} {self._move.agent}?"
+        box.border_title = to_content((line(self._heading),))
         with box:
-            keys = line(("y", Tone.STRONG), f" {verb.lower()}    ", ("n", Tone.STRONG), " leave it")
-            yield Lines([(spans, 12) for spans in (*move_lines(self._move, self._now), (), keys)])
+            keys = line(("y", Tone.STRONG), f" {self._verb}    ", ("n", Tone.STRONG), " leave it")
+            hang = 12 if len(self._body) > 1 else 0
+            yield Lines([(spans, hang) for spans in (*self._body, (), keys)])
 
     def action_answer(self, yes: bool) -> None:
         """Close with the answer."""
         self.dismiss(yes)
+
+
+class MoveScreen(YesScreen):
+    """Publishing or rolling back, asked once, with everything it will do."""
+
+    def __init__(self, move: Move, now: str) -> None:
+        verb = "Publish" if move.action == "publish" else "Roll back"
+        super().__init__(f"{verb} {move.agent}?", move_lines(move, now), verb.lower())
 
 
 class AskScreen(ModalScreen[str | None]):

@@ -25,21 +25,23 @@ def all_help(app: ArtificerApp) -> list[Line]:
     from tui.panes.chat import ChatPane
     from tui.panes.transcript import TranscriptPane
     from tui.screens.agent import AgentScreen
-    from tui.screens.dialogs import AskScreen, MoveScreen, RunScreen, TextScreen
+    from tui.screens.dialogs import AskScreen, RunScreen, TextScreen, YesScreen
     from tui.screens.home import HomeScreen
+    from tui.screens.keeping import KeepScreen
     from tui.screens.search import SearchScreen
     from tui.screens.session import SessionScreen
+    from tui.screens.sessionpanes import SessionPanes
     from tui.widgets.card import CardBox
     from tui.widgets.composer import Composer
     from tui.widgets.lines import TextView
     from tui.widgets.logview import LogView
     from tui.widgets.rowlist import RowList
 
-    places: list[tuple[str, Any]] = [
+    places: list[tuple[str, *tuple[Any, ...]]] = [
         ("Everywhere", type(app)),
         ("Composer", Composer),
         ("Home", HomeScreen),
-        ("Session", SessionScreen),
+        ("Session", SessionPanes, SessionScreen),
         ("Card (escape from the composer focuses it)", CardBox),
         ("Revisions", RevisionsPane),
         ("Agent", AgentScreen),
@@ -51,14 +53,15 @@ def all_help(app: ArtificerApp) -> list[Line]:
         ("Text, difference, help", TextScreen),
         ("Validation run", RunScreen),
         ("Search", SearchScreen),
-        ("Publish and roll back", MoveScreen),
+        ("Publish, roll back, and other questions", YesScreen),
+        ("A key that was pasted", KeepScreen),
         ("Asking for a word", AskScreen),
     ]
     try:
         keymap = load_keymap(app.host.home)
     except KeymapError:
         keymap = {}
-    groups = [(title, cls.__dict__.get("BINDINGS", ())) for title, cls in places]
+    groups = [(title, [b for cls in classes for b in cls.__dict__.get("BINDINGS", ())]) for title, *classes in places]
     return help_lines(groups, keymap, near_home(app.host.home / "keymap.toml"))
 
 

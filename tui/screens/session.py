@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.widget import Widget
 
 from core import Event, SessionInfo, Stop
 from tui.desk import Desk
@@ -18,28 +16,25 @@ from tui.panes.bundles import RevisionsPane, ValidationPane
 from tui.panes.chat import ChatPane
 from tui.panes.transcript import TranscriptPane
 from tui.panes.workspace import FilesPane
-from tui.screens.agentpanes import AgentPanes
-from tui.screens.messages import FileOpened, HomeWanted
+from tui.screens.messages import HomeWanted
+from tui.screens.secrets import KeepsSecrets
+from tui.screens.sessionpanes import NARROW
 from tui.shelf import LIVE, Shelf
 from tui.view.chat import Asked, Change, Chat
 from tui.view.status import status
-from tui.view.tabs import LOWER, PANES, UPPER, tabs, tabs_title
-from tui.view.text import Line, Tone, line, short
+from tui.view.text import line, short
 from tui.view.worklog import LogLine, WorkLog
 from tui.widgets.bars import Bar, KeyBar
 from tui.widgets.card import CardBox
 from tui.widgets.composer import Composer
 from tui.widgets.lines import TextView
 from tui.widgets.logview import LogView
-from tui.widgets.rowlist import RowList
 
 FIRST = 300
 """Events read to show a session first; older ones come when somebody scrolls up."""
 OLDER = 300
 KEPT = 300
 """Blocks kept of a session that is followed; twice as many may gather."""
-MOST_DIFF_LINES = 5_000
-NARROW = 100
 TOUCHING = frozenset({"tool_result", "source"})
 """Events after which the workspace may hold something else."""
 BUNDLE_KINDS = frozenset({"revision", "validation", "published"})
@@ -49,51 +44,13 @@ RESUMABLE = frozenset({None, "cancelled", "provider_error", "platform_error"})
 """Stops after which a session can go on without words."""
 
 
-class SessionScreen(AgentPanes):
+class SessionScreen(KeepsSecrets):
     """A Builder session or a run, whoever drives it."""
 
     CSS_PATH = "session.tcss"
     AUTO_FOCUS = ""
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (NARROW, "-wide")]  # noqa: RUF012 - Textual declares it so
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f2", "pane('chat')", "chat", show=False, id="session.chat", tooltip="The conversation", priority=True),
-        Binding(
-            "f3",
-            "workspace",
-            "workspace",
-            show=False,
-            id="session.log",
-            tooltip="The workspace: its log; again: its files; again: the diff",
-            priority=True,
-        ),
-        Binding(
-            "f4",
-            "pane('revisions')",
-            "revisions",
-            show=False,
-            id="session.revisions",
-            tooltip="The revisions",
-            priority=True,
-        ),
-        Binding(
-            "f5",
-            "pane('validation')",
-            "checks",
-            show=False,
-            id="session.validation",
-            tooltip="Validation runs",
-            priority=True,
-        ),
-        Binding(
-            "f6",
-            "pane('transcript')",
-            "events",
-            show=False,
-            id="session.transcript",
-            tooltip="Every event",
-            priority=True,
-        ),
         Binding(
             "ctrl+r",
             "resume",
@@ -102,7 +59,6 @@ class SessionScreen(AgentPanes):
             id="session.resume",
             tooltip="Go on after an interruption, a stop or an error, without words",
         ),
-        Binding("escape", "panes", "panes", id="session.panes", tooltip="To the card or the panes, and back"),
         Binding("f10,ctrl+o", "home", "home", key_display="^o", id="session.home", tooltip="All sessions and agents"),
     ]
 
@@ -114,15 +70,11 @@ class SessionScreen(AgentPanes):
         self.info: SessionInfo | None = None
         self.chat = Chat()
         self.log_lines = WorkLog()
-        self.pane = "chat"
-        self.upper = "log"
-        self.lower = "revisions"
         self.queued = 0
         self._sandbox = ("", False)
         self._model = ""
         self._next = ""
         self.sandbox_known = False
-        self._composed = False
         self._first = 1
 
     def compose(self) -> ComposeResult:
@@ -143,7 +95,7 @@ class SessionScreen(AgentPanes):
 
     async def on_mount(self) -> None:
         """Show the end of the session at once, then follow it."""
-        self._composed = True
+        self.composed = True
         self.query_one("#chat").border_title = "F2 Conversation"
         events = self.desk.store.tail(self.session, FIRST)
         self._first = events[0].seq if events else 1
@@ -152,7 +104,7 @@ class SessionScreen(AgentPanes):
         self.query_one(TranscriptPane).source(self._read, last)
         self.query_one(Composer).restore(self.desk.store.get_value(f"composer:{self.session}"))
         await self.take(events)
-        self._arrange()
+        self.show_panes()
         self.query_one(Composer).focus()
         self.run_worker(self._follow(last), group="follow", exit_on_error=True)
         self.run_worker(self._find_surroundings(), group="sandbox")
@@ -198,7 +150,7 @@ class SessionScreen(AgentPanes):
         if bundles:
             self.refresh_bundles()
         if any(event.kind in TOUCHING for event in events):
-            self._look_again("files")
+            self.look_again("files")
 
     def _forget_oldest(self) -> None:
         """Of a long session that is only followed, the store keeps the beginning, not the screen."""
@@ -247,39 +199,12 @@ class SessionScreen(AgentPanes):
             elif newest is not None and self.shelf.passed(name, newest) is not None:
                 self._next = f"F4, p publishes {short(newest)}"
         self._show_status()
-        self._look_again("diff")
-
-    def _look_again(self, name: str) -> None:
-        """Read a pane's files or diff, where it shows."""
-        if self._composed and self.query_one(f"#{name}").display:
-            look = self.query_one(FilesPane).look() if name == "files" else self._look_at_diff()
-            self.run_worker(look, group=name, exclusive=True)
-
-    async def _look_at_diff(self) -> None:
-        """The newest revision beside its parent."""
-        from core import StoreError, UnknownRef
-
-        lines: Sequence[Line] = (line(("no revision yet", Tone.DIM)),)
-        name = self.agent
-        revisions = self.shelf.agent(name).revisions if name is not None else ()
-        if name is not None and revisions:
-            newest = revisions[-1]
-            parent = newest.parents[0] if newest.parents else None
-            try:
-                lines = await asyncio.to_thread(self.shelf.diff, name, parent, newest.digest)
-            except (StoreError, UnknownRef) as error:
-                lines = (line((f"it cannot be shown: {error}", Tone.FAIL)),)
-        if len(lines) > MOST_DIFF_LINES:
-            more = f"… {len(lines) - MOST_DIFF_LINES:,} more lines: F4, d shows all"
-            lines = (*lines[:MOST_DIFF_LINES], line((more, Tone.DIM)))
-        pane = self.query_one("#diff", TextView)
-        if pane.lines != tuple(lines):
-            pane.show(lines)
+        self.look_again("diff")
 
     def poll(self) -> None:
         """Another process wrote something: the session's columns may have changed without an event."""
         info = self.desk.session(self.session)
-        if not self._composed:
+        if not self.composed:
             return
         if info != self.info:
             self.info = info
@@ -321,71 +246,11 @@ class SessionScreen(AgentPanes):
             composer.placeholder = f"{prompt} · {self._next}" if done and self._next else prompt
         self.query_one(KeyBar).keys_changed()
 
-    def _arrange(self) -> None:
-        """Show the panes that fit: at 80 columns one at a time, with a line that says which there are."""
-        narrow = self.size.width < NARROW
-        self.query_one("#tabs").display = narrow
-        for name in PANES[1:]:
-            self.query_one(f"#{name}").display = name == self.pane if narrow else name in (self.upper, self.lower)
-        self.query_one("#chat").display = not narrow or self.pane == "chat"
-        self.query_one("#side").display = not narrow or self.pane != "chat"
-        self.query_one("#tabs", Bar).left = tabs(self.pane)
-        for name in UPPER:
-            self.query_one(f"#{name}").border_title = "F3 Workspace  " + tabs_title(UPPER, self.upper)
-        for name in LOWER:
-            self.query_one(f"#{name}").border_title = tabs_title(LOWER, self.lower, first=4)
-
     def on_resize(self) -> None:
         """More or fewer panes. The first size may come before there are any."""
-        if self._composed:
-            self._arrange()
+        if self.composed:
+            self.show_panes()
             self._show_status()
-
-    def action_pane(self, name: str) -> None:
-        """Go to a pane; at 80 columns it takes the place of the one shown."""
-        self.pane = name
-        if name in UPPER:
-            self.upper = name
-        elif name in LOWER:
-            self.lower = name
-        self._arrange()
-        if name in ("files", "diff"):
-            self._look_again(name)
-        self.query_one(f"#{name}").focus()
-
-    def show_event(self, seq: int) -> None:
-        """Go to an event in the transcript."""
-        self.action_pane("transcript")
-        self.query_one(TranscriptPane).action_go(seq)
-
-    def action_workspace(self) -> None:
-        """To the workspace; from one of its panes to the next."""
-        here = self.focused is not None and self.focused.id in UPPER
-        self.action_pane(UPPER[(UPPER.index(self.upper) + 1) % len(UPPER)] if here else self.upper)
-
-    def describe(self, action: str) -> str | None:
-        """Where escape leads from here, for the line of keys."""
-        if action != "panes":
-            return None
-        if not self.query_one(Composer).has_focus:
-            return "write"
-        return "card" if self.query_one(ChatPane).card is not None else "panes"
-
-    def action_panes(self) -> None:
-        """From the composer to a waiting card, or to the pane in use; from anywhere else back to the composer."""
-        composer = self.query_one(Composer)
-        if not composer.has_focus:
-            if self.size.width < NARROW and self.chat.asked is not None:
-                self.pane = "chat"
-                self._arrange()
-            composer.focus()
-            return
-        card = self.query_one(ChatPane).card
-        if card is not None and self.query_one("#chat").display:
-            card.enter()
-            card.scroll_visible(animate=False)
-        else:
-            self.query_one(f"#{self.pane if self.pane != 'chat' else 'chat'}").focus()
 
     @property
     def _interrupted(self) -> bool:
@@ -409,34 +274,23 @@ class SessionScreen(AgentPanes):
         """Back to the list."""
         self.post_message(HomeWanted())
 
-    @on(RowList.Chosen, "#files")
-    async def _file_chosen(self, event: RowList.Chosen) -> None:
-        """Open or close a directory; show a file's text."""
-        pane = self.query_one(FilesPane)
-        entry = pane.entry(event.key)
-        if entry is None:
-            return
-        if entry.kind == "directory":
-            pane.toggle(entry.path)
-            await pane.look()
-        elif entry.kind == "file":
-            self.post_message(FileOpened(pane.root, entry.path))
-
     # --- answers -----------------------------------------------------------------------------------
 
     @on(Composer.Sent)
     async def _sent(self, event: Composer.Sent) -> None:
-        if await self._say(event.text):
-            self.desk.remember(event.text)
+        pasted = self.pasted_key(event.text)
+        if pasted is not None:
+            self.offer_to_keep(pasted, event.text, event.composer)
         else:
-            event.composer.unsent()
+            await self.send(event.text, event.composer)
 
     @on(CardBox.Answered)
     async def _card_answered(self, event: CardBox.Answered) -> None:
-        await self._say(event.text)
+        await self.say(event.text)
         self.query_one(Composer).focus()
 
-    async def _say(self, text: str) -> bool:
+    async def say(self, text: str) -> bool:
+        """Answer what it waits for, or say something to it."""
         from core import StoreError
 
         running = self.desk.drives(self.session)
@@ -452,35 +306,6 @@ class SessionScreen(AgentPanes):
             self.notify("Handed to the process that drives it; it is read at its next turn.", markup=False)
         self._show_status()
         return True
-
-    @on(CardBox.Secret)
-    def _card_secret(self, event: CardBox.Secret) -> None:
-        self._keep_secret(event.name, event.value)
-
-    @work(group="act", exit_on_error=True)
-    async def _keep_secret(self, name: str, value: str) -> None:
-        """Keep an entered value; the call that waits for it runs again, and stops again where it needs another."""
-        why = await self._unlock() or await self.desk.keep_secret(self.session, name, value)
-        if why is not None:
-            self.notify(why, severity="warning", markup=False)
-            return
-        self.notify(f"{name} is set.", markup=False)
-        await self._say("retry")
-        self.query_one(Composer).focus()
-
-    async def _unlock(self) -> str | None:
-        """Ask for the passphrase where values are kept in a file; why not, in words, where none was given."""
-        from tui.screens.dialogs import AskScreen
-
-        wanted = await self.desk.passphrase_wanted()
-        if wanted == "none":
-            return None
-        hint = "Values are kept in an encrypted file, because there is no system keyring here."
-        title = "Passphrase" if wanted == "needed" else "A new passphrase, at least 8 characters"
-        given = await self.app.push_screen_wait(AskScreen(title, hint, hidden=True))
-        if given and wanted == "new" and await self.app.push_screen_wait(AskScreen("Again", hidden=True)) != given:
-            return "The two differ. Nothing was stored; enter the value again."
-        return await self.desk.unlock(given) if given else "Nothing was stored: there is no passphrase."
 
     @on(CardBox.Filled)
     def _card_filled(self, event: CardBox.Filled) -> None:
@@ -512,12 +337,6 @@ class SessionScreen(AgentPanes):
     def keep(self) -> None:
         """Keep what is written and not sent."""
         self.desk.keep(f"composer:{self.session}", self.query_one(Composer).to_json())
-
-    def on_descendant_focus(self) -> None:
-        """Remember the pane in use."""
-        for widget in (self.focused, *(self.focused.ancestors if self.focused else ())):
-            if isinstance(widget, Widget) and widget.id in PANES and self.size.width >= NARROW:
-                self.pane = widget.id
 
 
 def _settled(asked: Asked) -> Asked:

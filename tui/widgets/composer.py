@@ -87,8 +87,11 @@ class Composer(TextArea):
         if not text.strip():
             return
         self._left = (self.text, dict(self.pastes.texts))
-        if not self.sent_before or self.sent_before[-1] != self.text:
-            self.sent_before.append(self.text)
+        from core import screen
+
+        kept = screen(self.text)[0]  # a key is not to come back with the history
+        if not self.sent_before or self.sent_before[-1] != kept:
+            self.sent_before.append(kept)
             del self.sent_before[:-200]
         self._place = None
         self.text = ""
