@@ -108,21 +108,36 @@ if TYPE_CHECKING:
         Transport,
     )
     from core.events import Event, encode
-    from core.lab.comparison import compare
-    from core.lab.evaluator import Judged, evaluate, totals
+    from core.lab.comparison import compare, preferred
+    from core.lab.evaluator import Bench, Judged, evaluate, judged_by, totals
     from core.lab.experiment import Attempts, load_experiment, run_experiment
-    from core.lab.handover import Start
-    from core.lab.labels import LABEL_WORDS, Label, UnknownCase, add_label, agreement, labels_now
+    from core.lab.families import families_of, families_of_all
+    from core.lab.handover import Start, lay_out
+    from core.lab.judging import Preference, Rubric, SameFamily, refuse_kin
+    from core.lab.labels import (
+        LABEL_WORDS,
+        PAIR_WORDS,
+        Label,
+        UnknownCase,
+        add_label,
+        add_pair_label,
+        agreement,
+        judges_agreement,
+        labels_now,
+        pairs_agreement,
+    )
     from core.lab.lineage import tree_of
+    from core.lab.modeljudge import JudgeDriver, ModelJudge, NoJudge
     from core.lab.records import Reading, Record
-    from core.lab.runner import NotAPreset, Preset, Runner, Setting, resolve_preset
+    from core.lab.runner import Job, Lost, NotAPreset, Preset, Ran, Runner, Setting, resolve_preset
     from core.lab.suite import BadSuite, CannedTool, Suite, load_suite
     from core.launch import Busy, LaunchInput, Mailbox, NoSuchSession, Outcome, launch_agent, outside
-    from core.policy import limits_from
+    from core.policy import limits_from, limits_to_json
     from core.ports import (
         ChannelEntry,
         CommandResult,
         Engine,
+        EngineError,
         Host,
         Revision,
         Sandbox,
@@ -170,14 +185,20 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "core.lab.suite": "BadSuite CannedTool Suite load_suite",
-    "core.lab.runner": "NotAPreset Preset Runner Setting resolve_preset",
+    "core.lab.runner": "Job Lost NotAPreset Preset Ran Runner Setting resolve_preset",
     "core.lab.records": "Reading Record",
     "core.lab.lineage": "tree_of",
-    "core.lab.labels": "Label UnknownCase LABEL_WORDS add_label agreement labels_now",
-    "core.lab.handover": "Start",
+    "core.lab.families": "families_of families_of_all",
+    "core.lab.judging": "Preference Rubric SameFamily refuse_kin",
+    "core.lab.labels": (
+        "Label UnknownCase LABEL_WORDS PAIR_WORDS add_label add_pair_label agreement judges_agreement labels_now "
+        "pairs_agreement"
+    ),
+    "core.lab.modeljudge": "JudgeDriver ModelJudge NoJudge",
+    "core.lab.handover": "Start lay_out",
     "core.lab.experiment": "Attempts load_experiment run_experiment",
-    "core.lab.evaluator": "Judged evaluate totals",
-    "core.lab.comparison": "compare",
+    "core.lab.evaluator": "Bench Judged evaluate judged_by totals",
+    "core.lab.comparison": "compare preferred",
     "core.bundle.schemas": "judge_schema",
     "core.answers": "Answer NoAnswer choose read_answer",
     "core.bridge": "Assembled NameClash assemble",
@@ -222,9 +243,9 @@ _HOMES = {
     "core.effects.requests": "Allowed Binding DenialReason Denied EffectRequest EffectResponse Transport",
     "core.events": "Event encode",
     "core.launch": "Busy LaunchInput Mailbox NoSuchSession Outcome launch_agent outside",
-    "core.policy": "limits_from",
+    "core.policy": "limits_from limits_to_json",
     "core.ports": (
-        "ChannelEntry CommandResult Engine Host Revision Sandbox SandboxUnavailable SearchHit SecretRow "
+        "ChannelEntry CommandResult Engine EngineError Host Revision Sandbox SandboxUnavailable SearchHit SecretRow "
         "Secrets SecretsError SessionInfo Store StoreError TreeEntry ValidationRun Workspace"
     ),
     "core.progress": "ProgressGuard Step Verdict",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from core.agent_cli.tools import ToolDoor
     from core.driver import Driver
     from core.effects.requests import Transport
+    from core.lab.runner import Runner
     from core.provider import Provider
 
 # --- sandbox -------------------------------------------------------------------------------------------
@@ -68,6 +70,12 @@ class Sandbox(Protocol):
 
     async def probe(self) -> str | None:
         """None where it works here, else the reason in words. Bounded to 500 ms, cached."""
+
+    async def no_network(self) -> str | None:
+        """Why workspaces that ask for the network get none here, in words; None where they get the filtered one.
+
+        For a kind that has been probed. Takes seconds at most, once.
+        """
 
     async def open(self, path: Path, *, network: bool = False, shown: Mapping[str, Path] | None = None) -> Workspace:
         """A workspace on the host directory `path`, made where absent: with no network, or with the filtered one
@@ -380,8 +388,24 @@ C = TypeVar("C")
 R = TypeVar("R")
 
 
+class EngineError(Exception):
+    """Cells cannot run where they were to; `hint` is the next step. `code` is `not_installed`, `bad_address`,
+    `unreachable`, `no_workers`, `unfit` (a worker without Artificer, or with another one) or `gone`."""
+
+    def __init__(self, code: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+
+
 class Engine(Protocol):
     """Where the cells of an experiment or evaluation run."""
+
+    def opened(self, host: Host, here: Runner) -> AbstractAsyncContextManager[Runner]:
+        """What runs a cell's job there, for as long as the context lasts: `here`, or one that has other machines do
+        what `here` would. Either way the job's session is in `host`'s store, and this process alone writes there.
+        Raises EngineError."""
 
     def run(self, cells: Iterable[C], work: Callable[[C], Awaitable[R]]) -> AsyncGenerator[tuple[C, R], None]:
         """Do `work` for every cell, several at once; each comes with its result when it has one. Closing it cancels

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -35,8 +35,9 @@ _WORD = {"type": "string", "minLength": 1}
 class BuilderWorld:
     """What the platform tools stand on: the host, the session, its workspace directory, its environment.
 
-    `same_source(a, b)` says whether two source records are the same source. `rules` says that fixed rules drive
-    the session: they pass on what the person chose, where a model's word for it is no yes.
+    `same_source(a, b)` says whether two source records are the same source. `brought()` is the body of a `source`
+    event for what the agent itself brought in, None where nothing is new; asked before a save. `rules` says that
+    fixed rules drive the session: they pass on what the person chose, where a model's word for it is no yes.
     """
 
     host: Host
@@ -45,6 +46,7 @@ class BuilderWorld:
     environment: Mapping[str, Any]
     same_source: Any
     rules: bool = False
+    brought: Callable[[], Mapping[str, Any] | None] = lambda: None
     extra: Sequence[Tool] = field(default_factory=tuple)
 
     def state(self) -> BuildState:
@@ -122,6 +124,9 @@ def _save_agent(world: BuilderWorld) -> Tool:
     )
 
     async def run(args: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        source = await asyncio.to_thread(world.brought)
+        if source is not None:
+            context.emit("source", source)
         output, revision = await asyncio.to_thread(_save, world, args, context)
         if revision is not None:
             context.emit("revision", revision)

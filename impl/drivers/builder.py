@@ -7,8 +7,9 @@ import errno
 import json
 import os
 import platform
+import shlex
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,7 @@ class BuilderDriver:
             environment=await self._environment(),
             same_source=_same_source,
             rules=self._rules,
+            brought=self._brought_by_the_model,
             extra=(self._import_source(),) if self._rules else (),
         )
         return platform_tools(world)
@@ -98,34 +100,105 @@ class BuilderDriver:
             revision = self._host.store.revision(agent, digest)
             if revision is not None:
                 write_tree(revision.files, self._host.store.blob, workspace / AGENT)
-        source = started.get("source")
-        if source and not self._rules and self._last_source() is None and self._person_spoke_last():
+        if self._rules:
+            return
+        cloned = await asyncio.to_thread(self._cloned)
+        if cloned is not None:
+            emit("source", cloned)
+        source = self._wanted()
+        if source is not None and self._words()[0] == "user":
             await self._bring_for_model(source, workspace, emit)
+
+    def _wanted(self) -> str | None:
+        """The source the person named, where it is not what was brought in last."""
+        from impl.sources import named_source, same_source
+
+        brought = self._brought()
+        wanted = named_source(self._words()[1]) or (None if brought else self._started().get("source"))
+        return None if not wanted or (brought and same_source(brought, wanted)) else wanted
 
     async def _bring_for_model(
         self, source: str, workspace: Path, emit: Callable[[str, Mapping[str, Any]], None]
     ) -> None:
-        """Bring the source in and tell the model where it is, or why it is not there; nothing twice."""
-        from impl.sources import SourceError
+        """Bring the source in and tell the model where it is, or why it is not there; nothing twice. A repository
+        elsewhere is the model's to clone, in its sandbox, where that has a network."""
+        from impl.sources import SourceError, cloned_from
 
+        url = cloned_from(source)
+        lacking = await self._no_network() if url is not None else None
         try:
-            fetched = await self._bring(source, workspace, emit)
+            if url is not None and lacking is None:
+                text = _to_clone(url)
+                if not self._told(text):
+                    await asyncio.to_thread(_remove, workspace / SOURCE)
+            else:
+                fetched = await self._bring(source, workspace, emit)
+                text = _copied(source, fetched, lacking)
         except SourceError as error:
             text = f"The source {source} could not be brought in ({error.code}): {error.message} {error.hint}".strip()
-        else:
-            at = f", at commit {fetched.commit}" if fetched.commit else ""
-            notes = "".join(f"\n- {note}" for note in fetched.notes[:20])
-            text = f"The source {source} was copied to /work/{SOURCE}: {fetched.files} files{at}, without .git.{notes}"
-        told = self._host.store.events(self._info.id, kinds=("nudge",))
-        if not any(event.data.get("text") == text for event in told):
+        if not self._told(text):
             emit("nudge", {"text": text, "rule": "source"})
 
-    def _person_spoke_last(self) -> bool:
-        """Whether nothing of the model's is open, so that words may be put before its next turn."""
-        role = None
+    async def _no_network(self) -> str | None:
+        """Why this session's sandbox has no network, None where it has the filtered one."""
+        if not self._started().get("network", True):
+            return "this session may have none."
+        info = self._host.store.session(self._info.id) or self._info
+        chosen, _ = await self._host.sandboxes.choose(info.sandbox)
+        return await chosen.no_network()
+
+    def _told(self, text: str) -> bool:
+        told = self._host.store.events(self._info.id, kinds=("nudge",))
+        return any(event.data.get("text") == text for event in told)
+
+    # --- what the model brought in itself ------------------------------------------------------------
+
+    def _brought_by_the_model(self) -> dict[str, Any] | None:
+        """At a save: what it cloned, else the address it was asked to begin with, whatever it made of that."""
+        from impl.sources import cloned_from
+
+        if self._rules:
+            return None
+        cloned = self._cloned()
+        if cloned is not None or self._last_source() is not None:
+            return cloned
+        asked = cloned_from(self._started().get("source") or "")
+        return None if asked is None else {"url": asked, "commit": None, "licence": self._licence()}
+
+    def _cloned(self) -> dict[str, Any] | None:
+        """The clone in /work/source of a repository that the person named; None where there is none, or it is known."""
+        from impl.sources import read_clone
+
+        clone = read_clone(self._root, SOURCE)
+        url = self._as_named(clone.url) if clone is not None and clone.url is not None else None
+        if clone is None or url is None:
+            return None
+        last = self._last_source() or {}
+        if (last.get("url"), last.get("commit")) == (url, clone.commit):
+            return None
+        return {"url": url, "commit": clone.commit, "licence": self._licence()}
+
+    def _licence(self) -> dict[str, Any]:
+        from impl.sources import find_licence
+
+        return find_licence(self._root / SOURCE, [])
+
+    def _as_named(self, origin: str) -> str | None:
+        """The address of a clone in the person's own words, None where they named no such repository."""
+        from impl.sources import addresses, same_source
+
+        for words in self._said():
+            for url in addresses(words):
+                if same_source(url, origin):
+                    return url
+        return None
+
+    def _words(self) -> tuple[str | None, str]:
+        """(role, text) of the last message: only where it is the person's may words be put before the model's turn."""
+        last: tuple[str | None, str] = (None, "")
         for event in self._host.store.events(self._info.id, kinds=("message",)):
-            role = event.data.get("role")
-        return role == "user"
+            last = (event.data.get("role"), str(event.data.get("text") or ""))
+        return last
 
     async def _bring(self, ref: str, workspace: Path, emit: Callable[[str, Mapping[str, Any]], None]) -> Any:
         """Bring a source in; replaces what was there. Raises SourceError."""
@@ -192,11 +265,14 @@ class BuilderDriver:
         return ToolOutput(json.dumps(found, ensure_ascii=False, indent=1))
 
     def _named_by_person(self, ref: str) -> bool:
+        return any(ref in words for words in self._said())
+
+    def _said(self) -> Iterator[str]:
+        """All that the person said in this session, and the source it was started with."""
         for event in self._host.store.events(self._info.id, kinds=("started", "message", "answer")):
             words = event.data.get("source") if event.kind == "started" else event.data.get("text")
-            if event.data.get("role", "user") == "user" and words and ref in str(words):
-                return True
-        return False
+            if event.data.get("role", "user") == "user" and words:
+                yield str(words)
 
     def _last_source(self) -> dict[str, Any] | None:
         last = None
@@ -248,6 +324,22 @@ async def environment(host: Host, sandbox: str | None) -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
     }
+
+
+def _to_clone(url: str) -> str:
+    return (
+        f"The source {url} is a repository that you bring in yourself: the sandbox has a network. Run "
+        f"`git clone --depth 1 {shlex.quote(url)} /work/{SOURCE}`, then look at what is there. Where git is not found, "
+        "say that the sandbox's image lacks it (the setting sandbox_image names another) and ask for a folder."
+    )
+
+
+def _copied(source: str, fetched: Any, lacking: str | None) -> str:
+    """What the model is told of a source this machine brought in; `lacking` is why the sandbox could not."""
+    at = f", at commit {fetched.commit}" if fetched.commit else ""
+    by = f" by this machine, because the sandbox has no network ({lacking.rstrip('.')})" if lacking else ""
+    notes = "".join(f"\n- {note}" for note in fetched.notes[:20])
+    return f"The source {source} was copied to /work/{SOURCE}{by}: {fetched.files} files{at}, without .git.{notes}"
 
 
 def _record(fetched: Any) -> dict[str, Any]:

@@ -286,6 +286,11 @@ class BubblewrapSandbox:
 
         return await open_workspace(self.name, path, self.unsafe, launch, self._options.lifetime)
 
+    async def no_network(self) -> str | None:
+        """Why workspaces get no network here; None where they get the filtered one."""
+        problem = await self.probe()
+        return problem or (None if await self._can_network() else self.note)
+
     async def _can_network(self) -> bool:
         """Whether the filtered network works here, tried once; `note` says why not."""
         if self._pasta is None and not self.note:

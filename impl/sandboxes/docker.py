@@ -104,6 +104,11 @@ class DockerSandbox:
             return "the image `local` shows this machine's own programs, which needs Linux."
         return None
 
+    async def no_network(self) -> str | None:
+        """Why workspaces get no network here, as far as is known before one starts; None where they get the filtered
+        one."""
+        return self.note or None
+
     async def open(self, path: Path, *, network: bool = False, shown: Mapping[str, Path] | None = None) -> Workspace:
         """A workspace on the host directory `path`, made where absent. Raises SandboxUnavailable."""
         problem = await self.probe()

@@ -87,6 +87,10 @@ class ProcessSandbox:
         """None where there is a POSIX shell to run."""
         return None if os.name == "posix" and shutil.which("sh") else "there is no POSIX shell here."
 
+    async def no_network(self) -> str | None:
+        """Always a reason: there is a network, and nothing that filters it."""
+        return "it isolates nothing, so nothing holds its network to public addresses."
+
     async def open(self, path: Path, *, network: bool = False, shown: Mapping[str, Path] | None = None) -> Workspace:
         """A workspace on the host directory `path`, made where absent. Raises SandboxUnavailable.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from impl.sources.clones import Clone, read_clone
 from impl.sources.fetch import Caps, Fetched, fetch_source
 from impl.sources.importer import import_source
 from impl.sources.licence import find_licence
-from impl.sources.refs import same_source, source_name
+from impl.sources.refs import addresses, cloned_from, named_source, same_source, source_name
 from impl.sources.survey import survey
 from impl.sources.values import (
     Blocker,
@@ -22,6 +23,7 @@ __all__ = [
     "Blocker",
     "Candidate",
     "Caps",
+    "Clone",
     "Fetched",
     "ImportResult",
     "Licence",
@@ -29,9 +31,13 @@ __all__ = [
     "Option",
     "SourceError",
     "Survey",
+    "addresses",
+    "cloned_from",
     "fetch_source",
     "find_licence",
     "import_source",
+    "named_source",
+    "read_clone",
     "same_source",
     "source_name",
     "survey",

@@ -17,6 +17,9 @@ from impl.sources.values import SourceError
 NAME_LIMIT = 64
 _GENERIC = frozenset({"agents", "skills", "plugins", "categories", ".claude", ".agents"})
 _SCP = re.compile(r"^(?:[\w.-]+@)?([\w.-]+\.[\w.-]+):(?!//)(?!\d+/)(.+)$")
+_OPENING = re.compile(r"build (?:me )?an agent from[ \t]+([^\n]+)(?:\n|$)", re.IGNORECASE)
+_ADDRESS = re.compile(r"https://[^\s<>\"'`]+", re.IGNORECASE)
+_ANY_ADDRESS = re.compile(r"(?:https?|file|git|ssh)://\S+|git@[\w.-]+:\S+", re.IGNORECASE)
 _WEB_PAGE = re.compile(r"^(/[^/]+/[^/]+)/(?:-/)?(?:tree|blob|src|raw|commit|releases|issues|pull|wiki)(?:/|$)")
 
 
@@ -80,6 +83,35 @@ def _url(text: str, scheme: str) -> Reference:
 
 def _unsupported(message: str, instead: str) -> SourceError:
     return SourceError("unsupported_url", message, f"Use {instead}, or clone it yourself and give the folder.")
+
+
+def cloned_from(ref: str) -> str | None:
+    """The address of a repository elsewhere that `ref` names; None where it names anything else."""
+    try:
+        url = parse_reference(ref).url
+    except SourceError:
+        return None
+    return url if url is not None and url.startswith("https://") else None
+
+
+def named_source(text: str) -> str | None:
+    """The source that a person's words are, or that they begin with (`Build an agent from SOURCE`): an address or a
+    path. A path within a sentence is none: not everything that is mentioned is to be copied."""
+    opening = _OPENING.match(text.strip())
+    word = (opening[1] if opening else text).strip().strip("\"'`")
+    if "\n" in word or len(word) > 500:
+        return None
+    if _ANY_ADDRESS.fullmatch(word) or word in (".", ".."):
+        return word
+    if word.startswith(("./", "../", "/", "~/")):
+        return word if " " not in word or Path(word).expanduser().exists() else None
+    return word if opening and "/" in word and " " not in word else None
+
+
+def addresses(text: str) -> list[str]:
+    """The addresses in a person's words that git could clone."""
+    found = (cloned_from(match.group().rstrip(".,;:!?)]}")) for match in _ADDRESS.finditer(text))
+    return [url for url in found if url is not None]
 
 
 def source_name(ref: str) -> str:

@@ -63,6 +63,10 @@ class Authority:
         """Write the authority's certificate to a file."""
         self._ca.cert_pem.write_to_path(str(path))
 
+    def certificate(self, name: str, path: Path) -> None:
+        """Write a certificate for a name or address to a file, its key and chain with it."""
+        self._ca.issue_cert(name).private_key_and_cert_chain_pem.write_to_path(str(path))
+
     def server(self, name: str) -> ssl.SSLContext:
         """A server's context with a certificate for `name`."""
         if name not in self._servers:

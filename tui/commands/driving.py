@@ -226,7 +226,8 @@ def describe(event: Event) -> str | None:
         case "tool_result" if not data.get("ok"):
             return f"  ✗ {' '.join(str(data.get('output', '')).split())[:160]}"
         case "source":
-            return f"  source: {data.get('url') or data.get('path')} ({data.get('files', '?')} files)"
+            count = f" ({data['files']} files)" if data.get("files") is not None else ""
+            return f"  source: {data.get('url') or data.get('path')}{count}"
         case "revision":
             return f"  saved {data.get('agent')} {output.short(data.get('digest'))}"
         case "validation":

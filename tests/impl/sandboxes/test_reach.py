@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import http.server
-import os
 import shutil
 import socket
 import subprocess
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +19,7 @@ import pytest
 from core import Workspace
 from impl.sandboxes import network
 from impl.sandboxes.options import Options
+from tests.harness.public import Public, ip, public_network
 from tests.impl.sandboxes.conftest import DOCKER, FILTERED, Containers, Open
 
 HOST, PUBLIC = "93.184.215.9", "93.184.215.10"
@@ -52,48 +51,18 @@ def host_service() -> Iterator[int]:
     server.server_close()
 
 
-@dataclass(frozen=True)
-class StandIn:
-    """A stand-in for the public network: a namespace whose addresses this host routes to."""
-
-    namespace: str
-
-
 @pytest.fixture(scope="module")
-def public() -> Iterator[StandIn]:
+def public() -> Iterator[Public]:
     """A public server in a network namespace of its own, and a public address of this host beside it."""
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        pytest.skip("a network namespace needs root and ip")
-    name = f"art{uuid.uuid4().hex[:6]}"
-
-    def ip(*words: str) -> None:
-        subprocess.run(["ip", *words], check=True, capture_output=True)
-
-    ip("netns", "add", name)
-    try:
-        ip("link", "add", f"{name}h", "type", "veth", "peer", "name", f"{name}n", "netns", name)
-        ip("addr", "add", f"{HOST}/30", "dev", f"{name}h")
-        ip("link", "set", f"{name}h", "up")
-        ip("-n", name, "addr", "add", f"{PUBLIC}/30", "dev", f"{name}n")
-        ip("-n", name, "link", "set", f"{name}n", "up")
-        ip("-n", name, "route", "add", "default", "via", HOST)
-        line = ["ip", "netns", "exec", name, sys.executable, "-I", "-m", "http.server", str(PORT)]
+    with public_network(HOST, PUBLIC) as found:
+        line = [*found.within, sys.executable, "-I", "-m", "http.server", str(PORT)]
         server = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/usr/share")
         try:
             _until_reached(PUBLIC, PORT)
-            yield StandIn(name)
+            yield found
         finally:
             server.kill()
             server.wait()
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"no network namespace can be made here: {error.stderr!r}")
-    finally:
-        subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
-
-
-def run_ip(*words: str) -> None:
-    """Change this machine's addresses."""
-    subprocess.run(["ip", *words], check=True)
 
 
 def _until_reached(address: str, port: int) -> None:
@@ -109,7 +78,7 @@ def _until_reached(address: str, port: int) -> None:
 
 
 @pytest.fixture(params=[FILTERED, DOCKER])
-async def connected(request: pytest.FixtureRequest, public: StandIn, opened: Open) -> Workspace:
+async def connected(request: pytest.FixtureRequest, public: Public, opened: Open) -> Workspace:
     """A workspace with the filtered network."""
     return await opened(str(request.param), network=True)
 
@@ -234,11 +203,11 @@ async def test_rules_cannot_be_changed_from_inside(connected: Workspace) -> None
 
 @pytest.mark.parametrize("kind", [FILTERED, DOCKER])
 async def test_an_allowed_range_is_reached_on_any_port_and_the_host_in_it_is_not(
-    kind: str, opened: Open, options: Options, public: StandIn, host_service: int
+    kind: str, opened: Open, options: Options, public: Public, host_service: int
 ) -> None:
     inner, ours = "10.231.7.2", "10.231.7.1"
-    run_ip("addr", "add", f"{ours}/24", "dev", f"{public.namespace}h")
-    run_ip("-n", public.namespace, "addr", "add", f"{inner}/24", "dev", f"{public.namespace}n")
+    ip("addr", "add", f"{ours}/24", "dev", f"{public.namespace}h")
+    ip("-n", public.namespace, "addr", "add", f"{inner}/24", "dev", f"{public.namespace}n")
     try:
         closed = await opened(kind, network=True)
         assert "refused" in await verdict(closed, inner, PORT)
@@ -247,13 +216,13 @@ async def test_an_allowed_range_is_reached_on_any_port_and_the_host_in_it_is_not
         assert "refused" in await verdict(allowing, ours, host_service)
         assert "refused" in await verdict(allowing, "10.231.8.2", PORT)
     finally:
-        run_ip("-n", public.namespace, "addr", "del", f"{inner}/24", "dev", f"{public.namespace}n")
-        run_ip("addr", "del", f"{ours}/24", "dev", f"{public.namespace}h")
+        ip("-n", public.namespace, "addr", "del", f"{inner}/24", "dev", f"{public.namespace}n")
+        ip("addr", "del", f"{ours}/24", "dev", f"{public.namespace}h")
 
 
 @pytest.mark.docker
 async def test_after_a_restart_of_its_containers_the_verdicts_are_the_same(
-    opened: Open, public: StandIn, containers: Containers, host_service: int
+    opened: Open, public: Public, containers: Containers, host_service: int
 ) -> None:
     workspace = await opened("docker", network=True)
     for role in ("-work-", "-gate-"):
@@ -266,7 +235,7 @@ async def test_after_a_restart_of_its_containers_the_verdicts_are_the_same(
 
 @pytest.mark.docker
 async def test_a_work_container_started_by_hand_in_the_gate_meets_the_rules_at_once(
-    opened: Open, public: StandIn, containers: Containers, host_service: int
+    opened: Open, public: Public, containers: Containers, host_service: int
 ) -> None:
     await opened("docker", network=True)
     gate = next(row for row in containers.rows() if "-gate-" in str(row["Name"]))
@@ -281,16 +250,16 @@ async def test_a_work_container_started_by_hand_in_the_gate_meets_the_rules_at_o
 
 @pytest.mark.parametrize("kind", [FILTERED, DOCKER])
 async def test_a_new_address_of_the_host_is_refused_by_the_next_command(
-    kind: str, opened: Open, public: StandIn, host_service: int, monkeypatch: pytest.MonkeyPatch
+    kind: str, opened: Open, public: Public, host_service: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network, "CHANGE_S", 0.0)
     workspace = await opened(kind, network=True)
     new = "93.184.215.77"
-    run_ip("addr", "add", f"{new}/32", "dev", f"{public.namespace}h")
+    ip("addr", "add", f"{new}/32", "dev", f"{public.namespace}h")
     try:
         assert "refused" in await verdict(workspace, new, host_service)
     finally:
-        run_ip("addr", "del", f"{new}/32", "dev", f"{public.namespace}h")
+        ip("addr", "del", f"{new}/32", "dev", f"{public.namespace}h")
 
 
 @pytest.mark.parametrize("kind", [FILTERED, DOCKER])
