@@ -236,8 +236,10 @@ class Store(Protocol):
     def session(self, session: str) -> SessionInfo | None:
         """One session by its whole id."""
 
-    def sessions(self, *, limit: int | None = None) -> list[SessionInfo]:
-        """All (or the newest `limit`), oldest first."""
+    def sessions(
+        self, *, limit: int | None = None, kinds: Iterable[str] | None = None, parent: str | None = None
+    ) -> list[SessionInfo]:
+        """All (or the newest `limit`), oldest first; of some kinds, or of one parent, where that is said."""
 
     def match_session(self, prefix: str) -> list[str]:
         """Ids that begin with `prefix`."""

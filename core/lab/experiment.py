@@ -92,6 +92,11 @@ class Cell:
             "repeat": self.repeat,
         }
 
+    def planned(self) -> dict[str, Any]:
+        """What is known of it before it has run."""
+        preset = self.preset
+        return {**self.place(), "preset": preset.id, "agent": preset.agent, "digest": preset.digest}
+
 
 @dataclass(frozen=True, slots=True)
 class Experiment:

@@ -38,7 +38,7 @@ class Record:
         elif not store.claim(session):
             raise Busy(session)
         else:
-            store.append(session, [("notice", {"text": "Going on."})], {"stop": None, "ended": None})
+            store.append(session, [("notice", {"text": "Going on.", **about})], {"stop": None, "ended": None})
         return cls(store, host.now, session)
 
     def add(self, kind: str, data: Mapping[str, Any]) -> None:

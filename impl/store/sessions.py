@@ -191,9 +191,16 @@ class Sessions(Part):
         row = self._db.row(f"{_SELECT} WHERE id = ?", (session,))
         return None if row is None else self._info(row, self._run.alive)
 
-    def sessions(self, *, limit: int | None = None) -> list[SessionInfo]:
-        """All (or the newest `limit`), oldest first."""
-        rows = self._db.rows(f"{_SELECT} ORDER BY sid DESC LIMIT ?", (-1 if limit is None else limit,))
+    def sessions(
+        self, *, limit: int | None = None, kinds: Iterable[str] | None = None, parent: str | None = None
+    ) -> list[SessionInfo]:
+        """All (or the newest `limit`), oldest first; of some kinds, or of one parent, where that is said."""
+        wanted = [] if kinds is None else list(kinds)
+        marks = ", ".join("?" * len(wanted))
+        where = [*([f"kind IN ({marks})"] if kinds is not None else []), *(["parent = ?"] if parent else [])]
+        narrowed = f" WHERE {' AND '.join(where)}" if where else ""
+        values = (*wanted, *([parent] if parent else []), -1 if limit is None else limit)
+        rows = self._db.rows(f"{_SELECT}{narrowed} ORDER BY sid DESC LIMIT ?", values)
         known: dict[str, bool] = {}
 
         def alive(run: str) -> bool:

@@ -57,7 +57,8 @@ def compare(
     setting = _setting(host, provider, model, sandbox)
     presets = [_preset(host, name) for name in (baseline, candidate)]
     spend, recorded = limits(limit), find(host, replay).id if replay else None
-    record = Record.open(host, host.new_id(), "comparison", task, {"task": task, "replay": recorded})
+    arms = [preset.id for preset in presets]
+    record = Record.open(host, host.new_id(), "comparison", task, {"task": task, "replay": recorded, "arms": arms})
     common: dict[str, Any] = {
         "parent": record.session,
         "limits": spend,
@@ -268,7 +269,8 @@ def experiment(
     except NoEngine as error:
         raise output.Refused("not_found", str(error.args[0]), "Leave --engine out to run here.") from error
     try:
-        about = {"name": loaded.name, "cells": [cell.id for cell in loaded.cells]}
+        plan = [cell.planned() for cell in loaded.cells]
+        about = {"name": loaded.name, "cells": [cell.id for cell in loaded.cells], "plan": plan}
         record = Record.open(host, loaded.session, "experiment", loaded.name, about)
     except core.Busy as busy:
         raise output.Refused("busy", f"Another process runs {loaded.name}.", "Follow it in the app.") from busy
