@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     )
     from impl.sandboxes.options import Options
 
+TIDY_AFTER_S = 10.0
+"""Long after a first paint."""
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
@@ -128,11 +131,24 @@ class _Sandboxes:
 
             options = self._options()
             self._chosen[requested] = await choose(requested, options)
-            if self._chosen[requested][0].name == "docker" and options.home is not None:
-                from impl.sandboxes.sweep import sweep_at_start
+            if options.home is not None:
+                from impl.sandboxes.sweep import SWEEPER
 
-                sweep_at_start(options.home)
+                SWEEPER.keep(options.home)
         return self._chosen[requested]
+
+
+def keep_tidy(host: Host) -> None:
+    """From a little later on, take away what dead processes left in `host`'s home, for as long as this one lives."""
+
+    def begin() -> None:
+        from impl.sandboxes.sweep import SWEEPER
+
+        SWEEPER.keep(host.home)
+
+    later = threading.Timer(TIDY_AFTER_S, begin)
+    later.daemon = True
+    later.start()
 
 
 def sandbox_options(home: Path, settings: Settings) -> Callable[[], Options]:
@@ -161,7 +177,11 @@ def provider(name: str) -> Provider:
 
 
 def driver(host: Host, info: SessionInfo) -> Driver:
-    """The environment of a session: the Builder's, or its revision's."""
+    """The environment of a session: the Builder's, a judge's, or its revision's."""
+    if info.kind == "judge":
+        from core import JudgeDriver
+
+        return JudgeDriver()
     if info.kind == "builder":
         from core import ModelProvider
         from impl.drivers.builder import BuilderDriver

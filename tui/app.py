@@ -22,7 +22,7 @@ def run_app(home: Path | None, *, session: str | None = None) -> int:
     # Nothing becomes garbage while all that starts an app is loaded; looking for it would be a tenth of the start.
     gc.disable()
     from core import StoreError
-    from impl.compose import build_host
+    from impl.compose import build_host, keep_tidy
     from impl.settings import SettingsError
     from tui.application import ArtificerApp
     from tui.terminal import guarded_stderr
@@ -33,6 +33,7 @@ def run_app(home: Path | None, *, session: str | None = None) -> int:
         hint = getattr(error, "hint", "")
         print(f"{error}{f' {hint}' if hint else ''}", file=sys.stderr)  # noqa: T201
         return 1
+    keep_tidy(host)
     with guarded_stderr(host.home):
         app = ArtificerApp(host, session=session)
         code = app.run()

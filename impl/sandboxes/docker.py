@@ -13,7 +13,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from core import SandboxUnavailable, Workspace
 from impl.sandboxes import daemon, images
 from impl.sandboxes.bubblewrap import Layout, survey
 from impl.sandboxes.containers import (
-    LABEL,
+    EXPIRES,
     OWNER,
     Container,
     Control,
@@ -307,14 +307,12 @@ async def _connected(listener: socket.socket, container: Container) -> socket.so
     raise SandboxUnavailable(f"The container did not connect within {CONNECT_S:.0f} s.")
 
 
-def sweep(client: APIClient, home: Path, dead: Callable[[str, int], bool]) -> list[str]:
-    """Remove the containers of `home` whose owner is dead, by `dead(mark, expiry in epoch seconds)`; their names."""
-    found = client.containers(all=True, filters={"label": f"{LABEL}={home}"})
+def abandoned(rows: Sequence[Mapping[str, Any]], dead: Callable[[str, int], bool]) -> list[str]:
+    """The names of those of the daemon's containers whose owner is dead, by `dead(mark, expiry in epoch seconds)`."""
     names = []
-    for row in found:
+    for row in rows:
         marks = row.get("Labels") or {}
-        expires = marks.get("artificer.expires", "0")
+        expires = marks.get(EXPIRES, "0")
         if dead(marks.get(OWNER, ""), int(expires) if expires.isdigit() else 0):
             names.append(str((row.get("Names") or [row["Id"]])[0]).lstrip("/"))
-    remove(client, names)
     return names

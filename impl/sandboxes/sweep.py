@@ -2,46 +2,98 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import shutil
 import threading
 import time
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 from core import SandboxUnavailable
 from impl.sandboxes import daemon
-from impl.sandboxes.docker import CONTROL
-from impl.sandboxes.docker import sweep as sweep_containers
+from impl.sandboxes.containers import LABEL, remove
+from impl.sandboxes.docker import CONTROL, abandoned
 from impl.sandboxes.owners import fate
 
 ANSWER_S = 10.0
-_at_start = threading.Lock()
-_swept: set[Path] = set()
+EVERY_S = 300.0
 
 
 def sweep(home: Path) -> list[str]:
     """Remove what belongs to `home` and whose owner is dead; a line for each thing, and for what could not be done.
 
     Other homes' things, and those of processes that live, are left. Where an owner cannot be seen from here (another
-    PID namespace), its containers go once they are past their age. Takes seconds at most, and never raises.
+    PID namespace), its containers go once they are past their age. Takes seconds at most, and never raises. Call it
+    where no event loop runs (a thread will do). The SDK is loaded only where there is something to remove.
     """
     lines = [f"removed the sockets {path}" for path in _sockets(home)]
     path = daemon.find()
     if isinstance(path, str):
         return lines  # no daemon, no containers
     try:
-        names = daemon.Daemon(path).call(lambda client: sweep_containers(client, home, _is_over), ANSWER_S)
-    except SandboxUnavailable as error:
-        return [*lines, f"containers were not looked for: {error}"]
+        names = abandoned(asyncio.run(_containers(path, home)), _is_over)
+        if names:
+            daemon.Daemon(path).call(lambda client: remove(client, names), ANSWER_S)
+    except (SandboxUnavailable, OSError, ValueError, TimeoutError) as error:
+        return [*lines, f"containers were not looked for: {error or type(error).__name__}"]
     return lines + [f"removed the container {name}" for name in names]
 
 
-def sweep_at_start(home: Path) -> None:
-    """The same in the background, once a process and home; nobody waits for it."""
-    with _at_start:
-        if home in _swept:
-            return
-        _swept.add(home)
-    threading.Thread(target=sweep, args=(home,), name="sweep", daemon=True).start()
+async def _containers(path: Path, home: Path) -> list[dict[str, Any]]:
+    """The rows of the daemon's containers that belong to `home`, in any state."""
+    filters = json.dumps({"label": [f"{LABEL}={home}"]})
+    async with asyncio.timeout(ANSWER_S):
+        status, rows = await daemon.get(path, f"/containers/json?{urlencode({'all': 1, 'filters': filters})}")
+    if status != 200 or not isinstance(rows, list):
+        raise ValueError(f"the daemon answers with {status}")
+    return rows
+
+
+class Sweeper:
+    """Sweeps homes again and again, `every_s` seconds apart, in one thread of its own; nobody waits for it."""
+
+    def __init__(self, every_s: float = EVERY_S) -> None:
+        self._every = every_s
+        self._due: dict[Path, float] = {}
+        self._news = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def keep(self, home: Path) -> None:
+        """Sweep `home` now, and from now on for as long as it is there and this process lives; once is enough."""
+        with self._news:
+            if home in self._due:
+                return
+            self._due[home] = time.monotonic()
+            self._news.notify()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="sweep", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            home = self._next()
+            sweep(home)
+            with self._news:
+                if home.is_dir():
+                    self._due[home] = time.monotonic() + self._every
+                else:
+                    del self._due[home]
+
+    def _next(self) -> Path:
+        """The home that is due first, once it is."""
+        with self._news:
+            while True:
+                home = min(self._due, key=self._due.__getitem__, default=None)
+                left = None if home is None else self._due[home] - time.monotonic()
+                if home is not None and left is not None and left <= 0:
+                    return home
+                self._news.wait(left)
+
+
+SWEEPER = Sweeper()
+"""This process's."""
 
 
 def _is_over(mark: str, expires: int) -> bool:

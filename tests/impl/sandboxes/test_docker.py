@@ -30,7 +30,7 @@ from impl.sandboxes.docker import DockerSandbox
 from impl.sandboxes.images import local_archive, note_layer, progress
 from impl.sandboxes.options import Options
 from impl.sandboxes.owners import fate, own_mark
-from impl.sandboxes.sweep import sweep
+from impl.sandboxes.sweep import Sweeper, sweep
 from tests.impl.sandboxes.conftest import Containers, Open
 
 
@@ -383,8 +383,24 @@ async def test_a_killed_application_leaves_no_container(tmp_path: Path, containe
     process = await owner(tmp_path, 300)
     await kill(process)
     await until(lambda: containers.rows() == [])
-    assert [line.partition(" /")[0] for line in sweep(tmp_path)] == ["removed the sockets"]
-    assert sweep(tmp_path) == []
+    lines = await asyncio.to_thread(sweep, tmp_path)
+    assert [line.partition(" /")[0] for line in lines] == ["removed the sockets"]
+    assert await asyncio.to_thread(sweep, tmp_path) == []
+
+
+@pytest.mark.docker
+async def test_what_dies_while_another_stays_open_is_taken_away_meanwhile(
+    tmp_path: Path, containers: Containers
+) -> None:
+    living = await owner(tmp_path, 300)
+    Sweeper(every_s=0.05).keep(tmp_path)
+    dying = await owner(tmp_path, 0.01)
+    await until(lambda: sum(row["State"]["Paused"] for row in containers.rows()) == 2)  # type: ignore[index, call-overload]
+    await kill(dying)
+    await until(lambda: len(containers.rows()) == 2)
+    assert not any(row["State"]["Paused"] for row in containers.rows())  # type: ignore[index, call-overload]
+    await kill(living)
+    await until(lambda: containers.rows() == [])
 
 
 @pytest.mark.docker

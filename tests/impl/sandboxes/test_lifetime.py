@@ -10,12 +10,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core import SandboxUnavailable, Workspace
+from impl import compose
+from impl.sandboxes.docker import CONTROL
+from impl.sandboxes.options import Options
+from impl.sandboxes.owners import own_mark
+from impl.sandboxes.sweep import Sweeper
 from tests.impl.sandboxes.conftest import BUBBLEWRAP, DOCKER, Containers, kept_pids
 
 Open = Callable[..., Awaitable[Workspace]]
@@ -230,3 +236,53 @@ def test_an_ordinary_user_needs_no_privilege(kind: str) -> None:
         line = [*become, str(python), "-I", "-B", "-c", USER, str(project), kind, f"{directory}/work"]
         done = subprocess.run(line, capture_output=True, text=True, check=False, env={"PATH": os.defpath})
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "process"])
+async def test_a_sandbox_past_its_age_ends_by_itself_and_its_files_stay(
+    kind: str, opened: Open, options: Options, tmp_path: Path
+) -> None:
+    workspace = await opened(kind, given=replace(options, ttl_s=0.3))
+    await workspace.run("echo kept > note")
+    await until(lambda: kept_pids(workspace, tmp_path) == [])
+    assert (await workspace.run("cat note")).output == "kept\n"
+
+
+def left_by_a_dead_process(home: Path) -> Path:
+    """A directory of sockets in `home` whose owner has ended."""
+    code = "from impl.sandboxes.owners import own_mark; print(own_mark())"
+    mark = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout
+    path = home / "workspaces" / "s1" / f"{CONTROL}1"
+    path.mkdir(parents=True)
+    (path / "owner").write_text(mark.strip())
+    return path
+
+
+async def test_what_dead_processes_leave_is_swept_again_and_again_while_one_lives(tmp_path: Path) -> None:
+    sweeper, own = Sweeper(every_s=0.02), tmp_path / "one" / "workspaces" / "s2" / f"{CONTROL}2"
+    own.mkdir(parents=True)
+    (own / "owner").write_text(own_mark())
+    sweeper.keep(tmp_path / "one")
+    for _ in range(2):
+        left = left_by_a_dead_process(tmp_path / "one")
+        await until(lambda left=left: not left.exists())  # type: ignore[misc]
+    other = left_by_a_dead_process(tmp_path / "two")
+    left = left_by_a_dead_process(tmp_path / "one")
+    await until(lambda: not left.exists())
+    assert (own.exists(), other.exists()) == (True, True)
+    sweeper.keep(tmp_path / "two")
+    await until(lambda: not other.exists())
+
+
+async def test_choosing_a_sandbox_and_opening_the_app_begin_to_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compose, "TIDY_AFTER_S", 0.0)
+    for home in (tmp_path / "one", tmp_path / "two"):
+        left, host = left_by_a_dead_process(home), compose.build_host(home)
+        if home.name == "one":
+            await host.sandboxes.choose("process")
+        else:
+            compose.keep_tidy(host)
+        await until(lambda left=left: not left.exists())  # type: ignore[misc]
+        host.store.close()
