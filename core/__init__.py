@@ -108,6 +108,7 @@ if TYPE_CHECKING:
         Transport,
     )
     from core.events import Event, encode
+    from core.forking import CannotFork, fork_session
     from core.lab.comparison import compare, preferred
     from core.lab.evaluator import Bench, Judged, evaluate, judged_by, totals
     from core.lab.experiment import Attempts, load_experiment, run_experiment
@@ -242,6 +243,7 @@ _HOMES = {
     "core.effects.redirects": "MAX_REDIRECTS REDIRECTS follow_redirect",
     "core.effects.requests": "Allowed Binding DenialReason Denied EffectRequest EffectResponse Transport",
     "core.events": "Event encode",
+    "core.forking": "CannotFork fork_session",
     "core.launch": "Busy LaunchInput Mailbox NoSuchSession Outcome launch_agent outside",
     "core.policy": "limits_from limits_to_json",
     "core.ports": (

@@ -129,8 +129,6 @@ class Drive:
             started["network"] = False
         if launch.suite is not None:
             started["suite"] = dict(launch.suite)
-        if launch.fork is not None:
-            started["fork"] = launch.fork
         log = self._log(info)
         log.create(("started", started), ("message", {"role": "user", "text": task}), *notices)
         self.new = True
@@ -183,9 +181,9 @@ class Drive:
         agent = await assemble(self.driver, builder=builder, inherited=inherited, delegation=self._delegates)
         if isinstance(provider, CliProvider):
             return await drive_cli(self.log, self._cli_input(agent, provider))
-        if isinstance(provider, ModelProvider) and self.launch.fork is None:
+        if isinstance(provider, ModelProvider):
             return await self._loop(self._loop_input(agent, provider))
-        message = f"{provider.name} can neither fork a session nor drive one."
+        message = f"{provider.name} can neither drive a session nor be driven."
         return StopRecord(Stop.PROVIDER_ERROR, "capability", None, None, {"message": message, "text": message})
 
     async def _loop(self, given: LoopInput) -> StopRecord:

@@ -34,6 +34,7 @@ KINDS: Final = frozenset(
         "repair",  # what, calls: a history mended at load
         "permission",  # id, tool, args, allowed: what an agent CLI was told about a tool of its own
         "provider_session",  # provider, route, native, model, mode, directory, total, told: an agent CLI's own session
+        "forked",  # session, seq, events: those before are another session's up to its event `seq`, this one's parent
         "child",  # call, preset, agent, digest, channel, session, depth: stored before the child begins
         "cell",  # id, session, and the row: one arm of a comparison or experiment, recorded once
         "case",  # id, session, passed, checks, and the row: one case of an evaluation, recorded once

@@ -93,7 +93,8 @@ class History:
     prefix. `pending` are the calls of the last assistant message that have no result yet, in call order; `intents`
     those of them whose intent to run is stored; `parked` the one a person was asked about. `reply` is the last
     answer's text, pieces that were cut at the output limit joined; `cuts` how many such pieces stand in a row;
-    `finish` how the last answer ended, None where it never did (`incomplete`).
+    `finish` how the last answer ended, None where it never did (`incomplete`). `steps` are the turns that were taken
+    here, those of a session that this one is a fork of left out.
     """
 
     def __init__(self) -> None:
@@ -102,6 +103,7 @@ class History:
         self.parked: str | None = None
         self.call_ids: set[str] = set()
         self.turns = 0
+        self._before = 0
         self.incomplete = False
         self.finish: str | None = None
         self.reply = ""
@@ -134,6 +136,8 @@ class History:
                 self.parked = None
             case "compaction":
                 self._compact(event.data)
+            case "forked":
+                self._before = self.turns
             case "rewind":
                 self._rewind(event.data)
             case _:
@@ -147,6 +151,11 @@ class History:
         if self.messages and (self.messages[-1].role == "user" or self.finish == "pause"):
             return "model"
         return "person"
+
+    @property
+    def steps(self) -> int:
+        """How many turns were taken in this session."""
+        return self.turns - self._before
 
     @property
     def recorded(self) -> set[str]:

@@ -158,7 +158,7 @@ class Intake:
         info = self.log.info
         match name:
             case "steps":
-                return self.log.history.turns
+                return self.log.history.steps
             case "tokens":
                 return info.input_tokens + info.output_tokens
             case "usd":

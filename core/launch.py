@@ -43,8 +43,7 @@ class LaunchInput:
     A new session needs `task` (the first message) and may fix `session`, its id. An existing `session` goes
     on: with `task` as the person's next message, with `answer` to what it waits for, or with neither.
     `provider` is a name or a Provider; what is None keeps what the session was started with. `watch` sees
-    every event once it is stored. With `replay`, effects are answered from that session's record alone. A new
-    session with `fork` begins as that session's conversation stands, where the provider can fork.
+    every event once it is stored. With `replay`, effects are answered from that session's record alone.
 
     Fixed with a new session: `inherited`, what a child may not exceed; `network`, whether its sandbox may have one;
     `suite`, the environment it stands in instead of the agent's own (`{"path", "digest"}`). Children it starts are
@@ -69,7 +68,6 @@ class LaunchInput:
     publish: bool = False
     source: str | None = None
     replay: str | None = None
-    fork: str | None = None
     context_window: int | None = None
     inherited: Inherited | None = None
     network: bool = True

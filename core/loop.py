@@ -357,7 +357,7 @@ class _Loop:
     def _check_limits(self, *, counting_steps: bool = True) -> None:
         """Before anything more is started: is there anything left to spend?"""
         limits = self.given.limits if counting_steps else self.whatever_steps
-        hit = limit_hit(limits, self.log.info, self.log.history.turns, self._seconds(), self.given.below())
+        hit = limit_hit(limits, self.log.info, self.log.history.steps, self._seconds(), self.given.below())
         if hit is not None:
             raise self._spent(hit)
         info = self.log.info

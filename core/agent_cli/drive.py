@@ -139,20 +139,24 @@ class _CliDrive:
         return prompt_for(self.given.memory, self.log.history, fresh=known is None)
 
     def _state(self) -> tuple[Mode, Known | None]:
-        """The CLI's session to go on with and how; None for a fresh one. Raises ProviderError where there is none to
-        fork."""
-        given, name, route = self.given, self.given.provider.name, self.given.provider.route
-        known = given.memory.known(name, route)
+        """The CLI's session to go on with and how; None for a fresh one."""
+        memory, provider = self.given.memory, self.given.provider
+        known = memory.known(provider.name, provider.route)
         if known is not None:
             return "resume", known
-        fork = given.memory.fork
-        if fork is None or self.log.history.turns:
+        origin = memory.origin(provider.name, provider.route) if provider.forks else None
+        if origin is None or self._went_on():
             return "fresh", None
-        parent = _memory(given.host, fork).known(name, route)
-        if parent is None:
-            hint = "Start a new session instead."
-            raise ProviderError("capability", f"Session {fork} has none of {name} to fork.", hint=hint)
-        return "fork", parent
+        return "fork", origin
+
+    def _went_on(self) -> bool:
+        """Whether the session this one is a fork of has said more to a CLI since: that would come along."""
+        forked = self.given.memory.forked
+        if forked is None:
+            return False
+        session, seq = forked
+        since = self.given.host.store.events(session, after=seq, kinds=("provider_session",), limit=1)
+        return next(iter(since), None) is not None
 
     def _nothing_to_say(self) -> None:
         """The CLI has heard everything: its reply stands, or it was interrupted and goes on."""
@@ -179,7 +183,7 @@ class _CliDrive:
             tokens_in = info.input_tokens + more.usage.input_tokens
             tokens_out = info.output_tokens + more.usage.output_tokens
             info = replace(info, input_tokens=tokens_in, output_tokens=tokens_out, usd=usd)
-        return limit_hit(self.given.limits, info, self.log.history.turns, self.seconds(), self.given.below())
+        return limit_hit(self.given.limits, info, self.log.history.steps, self.seconds(), self.given.below())
 
     def _out_of_time(self) -> StopRecord:
         limit = self.given.limits.seconds or 0.0
@@ -302,10 +306,3 @@ def native_tools_allowed(grants: Grants, *, answering: bool) -> bool | None:
 def data_directory(host: Host, session: str, provider: CliProvider) -> Path:
     """Where a CLI keeps what is a session's."""
     return host.home / "clis" / session / provider.full_name.replace(":", "-")
-
-
-def _memory(host: Host, session: str) -> CliMemory:
-    memory = CliMemory()
-    for event in host.store.events(session, kinds=CliMemory.KINDS):
-        memory.apply(event)
-    return memory

@@ -47,22 +47,24 @@ class Known:
 
 class CliMemory:
     """A reducer over a session's events. `unsaid` is what came since a CLI was last told something: the person's
-    words, nudges, results of calls it no longer waited for. `fork` is the session this one is a fork of.
-    `permits` and `refusals` count what a person has said to permissions, by `permission_id`, and was not used yet."""
+    words, nudges, results of calls it no longer waited for. `forked` is the session this one is a fork of, and the last
+    of its events that is here. `permits` and `refusals` count what a person has said to permissions, by
+    `permission_id`, and was not used yet."""
 
     KINDS: Final = (
-        *("started", "message", "nudge", "tool_result", "stop", "approval", "permission", "provider_session"),
+        *("forked", "message", "nudge", "tool_result", "stop", "approval", "permission", "provider_session"),
         *("rewind", "compaction"),
     )
     """The kinds of events that matter to it."""
 
     def __init__(self) -> None:
         self.unsaid: list[str] = []
-        self.fork: str | None = None
+        self.forked: tuple[str, int] | None = None
         self.permits: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
         self._known: dict[str, Known] = {}
         self._stale: set[str] = set()
+        self._origins: dict[str, Known] = {}
         self._open: dict[str, str] = {}
         self._waited: dict[str, str] = {}
 
@@ -70,9 +72,8 @@ class CliMemory:
         """Take one more event."""
         data = event.data
         match event.kind:
-            case "started":
-                fork = data.get("fork")
-                self.fork = fork if isinstance(fork, str) else None
+            case "forked":
+                self._forked(data)
             case "message" if data.get("role") == "user":
                 self.unsaid.append(str(data.get("text", "")))
             case "message":
@@ -92,6 +93,7 @@ class CliMemory:
                 self._session(data)
             case "rewind" | "compaction":
                 self._stale.update(self._known)
+                self._origins.clear()
             case _:
                 pass
 
@@ -100,9 +102,22 @@ class CliMemory:
         found = self._known.get(provider)
         return found if found is not None and found.route == route and provider not in self._stale else None
 
+    def origin(self, provider: str, route: str) -> Known | None:
+        """The CLI's session to fork: that of the session this one is a fork of, where it knows all that was said."""
+        found = self._origins.get(provider)
+        return found if found is not None and found.route == route else None
+
     def forget(self, provider: str) -> None:
         """The CLI does not know its session any more."""
         self._known.pop(provider, None)
+        self._origins.pop(provider, None)
+
+    def _forked(self, data: Mapping[str, Any]) -> None:
+        """All before was another session: its CLIs' sessions are not ours to go on with, but to fork."""
+        seq = data.get("seq")
+        self.forked = str(data.get("session")), seq if isinstance(seq, int) else 0
+        self._origins = {name: known for name, known in self._known.items() if name not in self._stale}
+        self._known, self._stale = {}, set()
 
     def _decided(self, data: Mapping[str, Any]) -> None:
         """A person's word on a permission: the CLI, which was ended meanwhile, is told."""
@@ -114,13 +129,16 @@ class CliMemory:
     def _session(self, data: Mapping[str, Any]) -> None:
         provider = str(data.get("provider"))
         self._known[provider] = Known.of(data)
+        self._origins.pop(provider, None)
         if data.get("told"):
             self._stale.discard(provider)
             self.unsaid.clear()
 
     def _answered(self, data: Mapping[str, Any]) -> None:
         by = data.get("provider")
-        self._stale.update(name for name in self._known if name != by and by is not None)
+        if by is not None:
+            self._stale.update(name for name in self._known if name != by)
+            self._origins = {name: known for name, known in self._origins.items() if name == by}
         rows = data.get("blocks")
         self._open = {
             str(row.get("id")): str(row.get("name"))

@@ -144,7 +144,7 @@ class Delegation:
     def _share(self) -> Iterator[Limits]:
         """Half of what nobody has spent or been promised, promised while the child runs. Raises NotStarted."""
         info = self._parent.log.info
-        own = Spent(self._parent.log.history.turns, info.input_tokens + info.output_tokens, spent_usd(info))
+        own = Spent(self._parent.log.history.steps, info.input_tokens + info.output_tokens, spent_usd(info))
         spent = sum(self._reserved.values(), own + self.spent)
         share = half(remaining(self._parent.limits(), spent, self._parent.seconds()))
         if share is None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from core import CliProvider, Outcome, Stop
+from core import CliProvider, Outcome, Stop, fork_session
 from core.driver import Limits
 from impl.providers import load_provider
 from tests.harness.clis import CliStage, Model, alive, anthropic_model, installed, refused, responses_model, using
@@ -180,7 +180,8 @@ async def test_a_fork_knows_what_was_said_and_does_not_pay_for_it_again(cli: Cli
     stage, _ = start("One.")
     await go(stage, cli, "First")
     forked, model = start("Other.", "More.", session="s2", home=stage.home)
-    await go(forked, cli, "Second", fork="s1")
+    await fork_session(forked.host, "s1", new="s2")
+    await go(forked, cli, "Second")
     assert "One." in str(model.requests[0])
     each = (12, 7, 1) if cli.name == "claude_code" else (100, 10, 1)
     assert usage(forked) == [each]

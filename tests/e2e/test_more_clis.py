@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from core import Stop
+from core import Stop, fork_session
 from core.driver import Limits
 from impl.providers import load_provider
 from tests.harness.clis import CliStage, Model, Turn, anthropic_model, installed, native, refused, using
@@ -185,7 +185,8 @@ async def test_a_fork_knows_what_was_said_and_does_not_pay_for_it_again(cli: Cli
     stage, _ = start("One.")
     await go(stage, cli, "First")
     forked, model = start("Other.", "More.", session="s2", home=stage.home)
-    await go(forked, cli, "Second", fork="s1")
+    await fork_session(forked.host, "s1", new="s2")
+    await go(forked, cli, "Second")
     assert "One." in json.dumps(model.requests[0])
     await go(forked, cli, "Third")
     assert usage(forked) == [cli.tokens, cli.tokens]

@@ -26,7 +26,7 @@ SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="A session's i
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
-    for command in (build, run, resume, answer, interrupt, sessions, transcript, search, costs):
+    for command in (build, run, resume, answer, fork, interrupt, sessions, transcript, search, costs):
         app.command()(command)
 
 
@@ -125,6 +125,31 @@ def answer(
     info = find(host, session)
     launch = _going_on(host, info, provider, model, sandbox, limits(limit), answer=text)
     return _drive(host, launch, answers, as_json, stream)
+
+
+def fork(
+    session: SessionId,
+    message: Annotated[str | None, typer.Option("-m", "--message", help="Your next message.")] = None,
+    provider: ProviderName = None,
+    model: ModelName = None,
+    sandbox: SandboxName = None,
+    answers: Answers = None,
+    limit: LimitWords = None,
+    as_json: Json = False,
+    stream: Stream = False,
+) -> int:
+    """Go on from where a session stands in a new one; it stays as it is."""
+    import asyncio
+    from dataclasses import replace
+
+    host = build_host()
+    info = find(host, session)
+    launch = _going_on(host, info, provider, model, sandbox, limits(limit), task=message)
+    check_names(host, launch)
+    thinks = launch.provider if isinstance(launch.provider, str) else None
+    made = asyncio.run(core.fork_session(host, info.id, provider=thinks))
+    output.say(f"Session {made.id} is a fork of {info.id}.")
+    return _drive(host, replace(launch, session=made.id), answers, as_json, stream)
 
 
 def _going_on(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from core import CliProvider, CliTurn, Stop
+from core import CliProvider, CliTurn, Stop, fork_session
 from core.driver import Limits
 from impl.providers import load_provider
 from tests.harness.clis import CliStage, StandIn, alive
@@ -60,13 +60,40 @@ async def test_a_resume_and_a_fork_cost_only_their_own_turn(claude: Make) -> Non
     assert "--resume" in words_of(stand_in)
     assert stage.info.usd == "0.02"
     forked = CliStage(stage.home, stage.provider, session="s2")
-    await forked.run("Three", fork="s1")
+    await fork_session(forked.host, "s1", new="s2")
+    await forked.run("Three")
     argv = words_of(stand_in)
     assert argv[argv.index("--resume") + 1] == stage.events("provider_session")[-1].data["native"]
     assert "--fork-session" in argv
     assert forked.info.usd == "0.01"
     await forked.run("Four")
     assert words_of(stand_in)[words_of(stand_in).index("--resume") + 1] == "forked-id"
+
+
+async def test_a_fork_of_what_has_gone_on_since_is_told_what_was_said_until_then(claude: Make) -> None:
+    stage, stand_in = claude('init(); text(f"Answer {turn}."); result()')
+    await stage.run("One")
+    forked = CliStage(stage.home, stage.provider, session="s2")
+    await fork_session(stage.host, "s1", new="s2")
+    await stage.run("Two")
+    await forked.run("Three")
+    argv = words_of(stand_in)
+    assert "--resume" not in argv
+    assert "Answer 1." in argv[-1]
+    assert "Two" not in argv[-1]
+    assert "Three" in argv[-1]
+
+
+async def test_a_fork_onto_another_provider_is_told_what_was_said(claude: Make, codex: Make) -> None:
+    stage, _ = claude('init(); text("Hi from Claude."); result()')
+    await stage.run("One")
+    other, stand_in = codex('init(); text("Hi from Codex."); done()', session="s2")
+    made = await fork_session(other.host, "s1", new="s2", provider="codex")
+    assert (made.provider, made.parent) == ("codex", "s1")
+    outcome = await other.run("Two")
+    assert outcome.record.output == "Hi from Codex."
+    assert words_of(stand_in)[1] != "fork"
+    assert "Hi from Claude." in words_of(stand_in)[-1]
 
 
 async def test_a_price_it_does_not_know_stays_unknown(claude: Make) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from core import CliProvider, CliTurn, Stop
+from core import CliProvider, CliTurn, Stop, fork_session
 from core.driver import Limits
 from impl.providers import load_provider
 from impl.providers.codex import toml
@@ -63,7 +63,8 @@ async def test_counts_that_grow_over_resume_and_fork_are_charged_once(codex: Mak
     assert stage.info.usd is not None
     assert float(stage.info.usd) == pytest.approx(2 * float(once))
     forked = CliStage(stage.home, stage.provider, session="s2")
-    await forked.run("Three", model=PRICED, fork="s1")
+    await fork_session(forked.host, "s1", new="s2")
+    await forked.run("Three", model=PRICED)
     assert words_of(stand_in)[1:3] == ["fork", "thread-1"]
     assert (forked.info.input_tokens, forked.info.usd) == (100, once)
     await forked.run("Four", model=PRICED)

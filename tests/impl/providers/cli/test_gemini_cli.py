@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from core import CliProvider, CliTurn, Deadlines, Stop, Usage
+from core import CannotFork, CliProvider, CliTurn, Deadlines, Stop, Usage, fork_session
 from impl.providers import load_provider
 from impl.providers._gemini_lines import GeminiParser, charged
 from impl.providers._pricing import price
@@ -125,9 +125,10 @@ async def test_a_resume_costs_only_its_own_turn_and_thoughts_are_paid_for(gemini
 async def test_a_fork_is_refused_with_what_to_do_instead(gemini: Make) -> None:
     stage, stand_in = gemini('init(); text("Hi."); done()')
     await stage.run("One")
-    forked = CliStage(stage.home, stage.provider, session="s2")
-    outcome = await forked.run("Two", fork="s1")
-    assert (outcome.stop, outcome.record.detail) == (Stop.PROVIDER_ERROR, "capability")
+    with pytest.raises(CannotFork, match="Gemini CLI cannot fork a session") as refused:
+        await fork_session(stage.host, "s1", new="s2")
+    assert (refused.value.code, "artificer fork s1 --provider" in refused.value.hint) == ("capability", True)
+    assert stage.store.session("s2") is None
     assert len(stand_in.started) == 1
 
 

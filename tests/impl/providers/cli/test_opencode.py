@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from core import CliProvider, CliTurn, Deadlines, Stop
+from core import CliProvider, CliTurn, Deadlines, Stop, fork_session
 from core.driver import Limits
 from impl.providers import load_provider
 from impl.providers.opencode import OpencodeProvider
@@ -115,7 +115,8 @@ async def test_a_resume_and_a_fork_cost_only_their_own_turn(opencode: Make) -> N
     assert words_of(stand_in)[words_of(stand_in).index("--session") + 1] == "ses_1"
     assert stage.info.usd == "0.50"
     forked = CliStage(stage.home, stage.provider, session="s2")
-    await forked.run("Three", fork="s1")
+    await fork_session(forked.host, "s1", new="s2")
+    await forked.run("Three")
     assert "--fork" in words_of(stand_in)
     assert forked.info.usd == "0.25"
     await forked.run("Four")
