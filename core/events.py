@@ -38,6 +38,7 @@ KINDS: Final = frozenset(
         "child",  # call, preset, agent, digest, channel, session, depth: stored before the child begins
         "cell",  # id, session, and the row: one arm of a comparison or experiment, recorded once
         "case",  # id, session, passed, checks, and the row: one case of an evaluation, recorded once
+        "preference",  # winner, state, consistent, judge, rubric, sessions, usd: what a judge found of a comparison
         "label",  # case, session, verdict, note, by: a person's word on a case
         "notice",  # text: something a person should know, not part of the conversation
     }

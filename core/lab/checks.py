@@ -22,6 +22,7 @@ CheckKind = Literal[
     "json",  # the output is this JSON; {value, ignore: [paths], tolerance}
     "number",  # {value, tolerance, relative, pick: last | first | any | only}
     "autoevals",  # {scorer, expected, at_least}: see core/lab/scoring.py
+    "judge",  # {rubric, criteria}: a model says whether the output meets it, where every other check has passed
     "calls",  # {used, in_order, forbidden, exactly: [names], args: {name: {…}}, at_most}
     "file",  # of the workspace: {path, exists, equals, contains, absent, regex}
     "command",  # in the workspace: {run, exit, contains, timeout}
@@ -35,12 +36,13 @@ _KEYS: Final[Mapping[str, frozenset[str]]] = {
     "json": frozenset({"value", "ignore", "tolerance"}),
     "number": frozenset({"value", "tolerance", "relative", "pick"}),
     "autoevals": SCORER_KEYS,
+    "judge": frozenset({"rubric", "criteria"}),
     "calls": frozenset({"used", "in_order", "forbidden", "exactly", "args", "at_most"}),
     "file": frozenset({"path", "exists", "equals", "contains", "absent", "regex"}),
     "command": frozenset({"run", "exit", "contains", "timeout"}),
     "limits": frozenset({"usd", "tokens", "steps", "seconds"}),
 }
-_NEEDED: Final = {"number": "value", "file": "path", "command": "run", "json": "value"}
+_NEEDED: Final = {"number": "value", "file": "path", "command": "run", "json": "value", "judge": "rubric"}
 
 
 class BadCheck(ValueError):
@@ -96,15 +98,23 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a check passed; `why` says what was found where it did not."""
+    """Whether a check passed; `why` says what was found where it did not. `about` is what else its record says: of a
+    judge's, its `state` (judged, vetoed or unjudged), name, rubric, sessions and cost."""
 
     check: Check
     passed: bool
     why: str = ""
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def unjudged(self) -> bool:
+        """Whether nobody could say: it has not passed, and it has not failed either."""
+        return self.about.get("state") == "unjudged"
 
     def to_json(self) -> dict[str, Any]:
         """The row of the evaluation's record."""
-        return {"check": self.check.label, "kind": self.check.kind, "passed": self.passed, "why": self.why}
+        row = {"check": self.check.label, "kind": self.check.kind, "passed": self.passed, "why": self.why}
+        return {**row, **self.about}
 
 
 def parse_check(raw: Any) -> Check:
@@ -127,11 +137,18 @@ def parse_check(raw: Any) -> Check:
         raise BadCheck(f"{kind} takes no {', '.join(sorted(map(str, unknown)))}; it takes {', '.join(sorted(keys))}.")
     if (needed := _NEEDED.get(kind)) is not None and (not isinstance(want, Mapping) or needed not in want):
         raise BadCheck(f"{kind} wants {needed}.")
+    if kind == "judge" and not (isinstance(want["rubric"], str) and want["rubric"].strip() and _texts(want)):
+        raise BadCheck("judge wants a rubric, a text, and criteria, texts.")
     if kind == "regex":
         _compiled(want)
     if kind == "autoevals" and (problem := scorer_problem(want)) is not None:
         raise BadCheck(f"autoevals: {problem}")
     return Check(kind, want)
+
+
+def _texts(want: Mapping[str, Any]) -> bool:
+    criteria = want.get("criteria", ())
+    return isinstance(criteria, list | tuple) and all(isinstance(one, str) for one in criteria)
 
 
 def _compiled(pattern: Any) -> None:
@@ -167,6 +184,8 @@ def _problem(check: Check, seen: Seen) -> str | None:
             return _number(want, seen.output)
         case "autoevals":
             return score_problem(want, seen.output)
+        case "judge":
+            return "no judge was asked"
         case "calls":
             return _calls(want, seen.calls)
         case "file":

@@ -6,16 +6,29 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from core.lab.checks import Check, Exited, Seen, Verdict, judge
+from core.lab.families import families_of_all
 from core.lab.handover import BadStart
+from core.lab.judging import Judge, Rubric, SameFamily, refuse_kin, spent_on
 from core.lab.records import Reading, Record
 from core.lab.runner import Preset, Ran, Runner, Setting
 from core.lab.suite import Case, Suite
 from core.ports import Engine
 
 COMMAND_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The judge of an evaluation. `others` are the families of models that wrote what is evaluated; one of them judges
+    only where that is `forced`, and every verdict then says so."""
+
+    judge: Judge
+    others: frozenset[str] = frozenset()
+    forced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +44,12 @@ class Judged:
     def passed(self) -> bool:
         """Whether every check passed."""
         return self.ran is not None and all(verdict.passed for verdict in self.verdicts)
+
+    @property
+    def unjudged(self) -> bool:
+        """Whether it would pass but for what no judge could say."""
+        failed = [verdict for verdict in self.verdicts if not verdict.passed]
+        return bool(failed) and all(verdict.unjudged for verdict in failed)
 
     def to_json(self) -> dict[str, Any]:
         """The row of the evaluation's record."""
@@ -51,12 +70,13 @@ async def evaluate(
     engine: Engine,
     setting: Setting,
     cases: Sequence[Case] | None = None,
+    bench: Bench | None = None,
     show: Callable[[Judged], None] = lambda judged: None,
 ) -> list[Judged]:
     """Run and judge the cases (all, by default), in the suite's order; each is recorded and shown when it is done."""
 
     async def work(case: Case) -> Judged:
-        return await run_case(suite, case, preset, runner, reading, record.session, setting)
+        return await run_case(suite, case, preset, runner, reading, record.session, setting, bench)
 
     wanted = suite.cases if cases is None else cases
     done: dict[str, Judged] = {}
@@ -69,7 +89,14 @@ async def evaluate(
 
 
 async def run_case(
-    suite: Suite, case: Case, preset: Preset, runner: Runner, reading: Reading, parent: str, setting: Setting
+    suite: Suite,
+    case: Case,
+    preset: Preset,
+    runner: Runner,
+    reading: Reading,
+    parent: str,
+    setting: Setting,
+    bench: Bench | None = None,
 ) -> Judged:
     """Run one case in the suite's environment, and judge it."""
     job = setting.job(
@@ -87,7 +114,31 @@ async def run_case(
         ran = await runner.run(job)
     except BadStart as error:
         return Judged(case, None, why=str(error))
-    return Judged(case, ran, tuple(await judge_run(case.checks, ran, reading)))
+    computed = await judge_run([check for check in case.checks if check.kind != "judge"], ran, reading)
+    veto = not all(verdict.passed for verdict in computed)
+    graded = [
+        await _graded(check, case.task, ran, reading, bench, veto) for check in case.checks if check.kind == "judge"
+    ]
+    return Judged(case, ran, (*computed, *graded))
+
+
+async def _graded(check: Check, task: str, ran: Ran, reading: Reading, bench: Bench | None, veto: bool) -> Verdict:
+    """What a model says of an output; it is not asked where checks that compute have failed already."""
+    rubric = Rubric(check.want["rubric"], tuple(check.want.get("criteria", ())))
+    about: dict[str, Any] = {"state": "unjudged", "judge": None, "rubric": rubric.digest, "same_family": False}
+    if bench is None:
+        return Verdict(check, False, "no judge was named", about)
+    others = bench.others | families_of_all(reading.thought_by(ran.session))
+    about |= {"judge": bench.judge.name, "same_family": bool(bench.judge.families & others)}
+    if veto:
+        return Verdict(check, False, "not asked: another check has failed", {**about, "state": "vetoed"})
+    try:
+        refuse_kin(bench.judge, others, forced=bench.forced)
+    except SameFamily as error:
+        return Verdict(check, False, str(error), about)
+    opinion = await bench.judge.grade(rubric, task, ran.output)
+    about |= {"state": "unjudged" if opinion.word is None else "judged", **spent_on([opinion])}
+    return Verdict(check, opinion.word == "pass", opinion.why, about)
 
 
 async def judge_run(checks: Sequence[Check], ran: Ran, reading: Reading) -> list[Verdict]:
@@ -120,6 +171,19 @@ def what_was_seen(ran: Ran, reading: Reading, exits: Mapping[str, Exited]) -> Se
 
 
 def totals(judged: Sequence[Judged]) -> dict[str, Any]:
-    """How many passed, and which did not."""
+    """How many passed, which did not, and which of those no judge could decide."""
     failed = [one.case.id for one in judged if not one.passed]
-    return {"cases": len(judged), "passed": len(judged) - len(failed), "failed": failed}
+    unjudged = [one.case.id for one in judged if one.unjudged]
+    return {"cases": len(judged), "passed": len(judged) - len(failed), "failed": failed, "unjudged": unjudged}
+
+
+def judged_by(judged: Sequence[Judged]) -> dict[str, Any] | None:
+    """What the judge of an evaluation was asked and took; None where none was."""
+    rows = [v.about for one in judged for v in one.verdicts if "sessions" in v.about]
+    if not rows:
+        return None
+    known = all(row["usd"] is not None for row in rows)
+    usd = format(sum((Decimal(row["usd"] or 0) for row in rows), Decimal("0.00")), "f") if known else None
+    tokens = sum(int(row["tokens"]) for row in rows)
+    forced = any(row["same_family"] for row in rows)
+    return {"name": rows[0]["judge"], "asked": len(rows), "tokens": tokens, "usd": usd, "same_family": forced}

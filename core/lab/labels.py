@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
+from core.lab.judging import judge_agreement
 from core.lab.records import Record
 
 Word = Literal["pass", "fail", "unsure"]
@@ -36,6 +37,31 @@ def add_label(record: Record, label: Label) -> None:
     record.add("label", body)
 
 
+PAIR: Final = "pair"
+"""What a label of a comparison stands on: its two arms."""
+PAIR_WORDS: Final = ("baseline", "candidate", "tie", "unsure")
+
+
+def add_pair_label(record: Record, verdict: str, note: str = "", by: str = "person") -> None:
+    """Record which arm of a comparison a person prefers."""
+    record.add("label", {"case": PAIR, "session": None, "verdict": verdict, "note": note, "by": by})
+
+
+def pairs_agreement(
+    comparisons: Iterable[tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]],
+) -> list[dict[str, Any]]:
+    """How far each judge, by each rubric, and people agree, over comparisons given as their preferences and labels:
+    `judge_agreement` with `judge` and `rubric`."""
+    said: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for preferences, labels in comparisons:
+        people = [str(row["verdict"]) for row in labels_now(labels) if row.get("verdict") in PAIR_WORDS[:3]]
+        for row in preferences:
+            if row.get("state") == "judged":
+                pairs = said.setdefault((str(row.get("judge")), str(row.get("rubric"))), [])
+                pairs += [(str(row["winner"]), word) for word in people]
+    return [{"judge": who, "rubric": rubric, **judge_agreement(pairs)} for (who, rubric), pairs in said.items()]
+
+
 def labels_now(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The labels that stand: the last of each person on each case."""
     last = {(row.get("case"), row.get("by")): row for row in rows}
@@ -43,9 +69,27 @@ def labels_now(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def agreement(cases: Sequence[Mapping[str, Any]], labels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How often checks and people say the same of the cases that people are sure of; `rate` is None without any."""
+    """How far checks and people agree on the cases that people are sure of: as `judge_agreement`, with those that
+    differ."""
     passed = {row.get("id"): bool(row.get("passed")) for row in cases}
     sure = [row for row in labels_now(labels) if row.get("verdict") in ("pass", "fail") and row.get("case") in passed]
     differ = sorted({str(r["case"]) for r in sure if passed[r["case"]] != (r["verdict"] == "pass")})
-    same = sum(passed[row["case"]] == (row["verdict"] == "pass") for row in sure)
-    return {"labels": len(sure), "same": same, "rate": round(same / len(sure), 4) if sure else None, "differ": differ}
+    found = judge_agreement([("pass" if passed[row["case"]] else "fail", str(row["verdict"])) for row in sure])
+    return {"labels": found.pop("pairs"), **found, "differ": differ}
+
+
+def judges_agreement(cases: Sequence[Mapping[str, Any]], labels: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """How far each judge, by each rubric, and people agree on the cases both are sure of: `judge_agreement` with
+    `judge` and `rubric`."""
+    said: dict[tuple[str, str], dict[Any, str]] = {}
+    for row in cases:
+        for check in row.get("checks", ()):
+            if check.get("kind") == "judge" and check.get("state") == "judged":
+                who = (str(check.get("judge")), str(check.get("rubric")))
+                said.setdefault(who, {})[row.get("id")] = "pass" if check.get("passed") else "fail"
+    people = [row for row in labels_now(labels) if row.get("verdict") in ("pass", "fail")]
+    found = []
+    for (judge, rubric), words in said.items():
+        pairs = [(words[row["case"]], str(row["verdict"])) for row in people if row.get("case") in words]
+        found.append({"judge": judge, "rubric": rubric, **judge_agreement(pairs)})
+    return found

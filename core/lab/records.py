@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Literal
 
 from core.bundle.tree import open_directory, read_regular
 from core.events import Event
 from core.lab.checks import Called, Exited
+from core.lab.lineage import tree_of
 from core.launch import Busy
 from core.ports import Host, SandboxUnavailable, SessionInfo, Store
 
@@ -70,12 +72,14 @@ class Record:
 class Reading:
     """Looks at what sessions did, said and left behind. It changes nothing: no event, no channel, no file."""
 
-    __slots__ = ("_events", "_home", "_sandboxes", "_session")
+    __slots__ = ("_events", "_home", "_revision", "_sandboxes", "_session", "_tree")
 
     def __init__(self, host: Host) -> None:
         self._session = host.store.session
         self._events = host.store.events
         self._home = host.workspace_path
+        self._revision = host.store.revision
+        self._tree = partial(tree_of, host.store)
         self._sandboxes = host.sandboxes
 
     def session(self, session: str) -> SessionInfo | None:
@@ -97,6 +101,31 @@ class Reading:
             elif call in made and data.get("ok"):
                 made[call] = Called(made[call].tool, made[call].args, True)
         return list(made.values())
+
+    def thought_by(self, session: str) -> set[tuple[str, str | None]]:
+        """The providers and models that answered in a session and those below it."""
+        found: set[tuple[str, str | None]] = set()
+        for one in self._tree(session):
+            info = self._session(one)
+            used = {
+                (str(e.data.get("provider") or (info.provider if info else "")), e.data.get("model"))
+                for e in self._events(one, kinds=("usage",))
+            }
+            found |= used or ({(info.provider, info.model)} if info is not None else set())
+        return found
+
+    def written_by(self, agent: str, digest: str) -> set[tuple[str, str | None]]:
+        """The providers and models that wrote a revision or any it stems from; empty where people did."""
+        found: set[tuple[str, str | None]] = set()
+        seen, left = set(), [digest]
+        while left:
+            digest = left.pop()
+            revision = self._revision(agent, digest) if digest not in seen else None
+            seen.add(digest)
+            if revision is not None:
+                left += revision.parents
+                found |= self.thought_by(revision.session) if revision.session else set()
+        return found
 
     def file(self, session: str, path: str) -> bytes | None:
         """A file of a session's workspace, None where there is no plain file; links are not followed."""

@@ -171,18 +171,20 @@ class Runner:
         before(session)
         began = time.monotonic()
         self._supervisor.start(launch)
-        outcome = await self._stop(session)
+        outcome = await settled(self._supervisor, session)
         for answer in job.answers:
             if outcome.record.waiting is None and outcome.stop is not Stop.AWAITING_USER:
                 break
             self._supervisor.answer(session, answer)
-            outcome = await self._stop(session)
+            outcome = await settled(self._supervisor, session)
         return Ran(session, job.preset, outcome, time.monotonic() - began)
 
-    async def _stop(self, session: str) -> Outcome:
-        try:
-            return await self._supervisor.wait(session)
-        except asyncio.CancelledError:
-            if self._supervisor.interrupt(session):
-                await self._supervisor.wait(session)
-            raise
+
+async def settled(supervisor: Supervisor, session: str) -> Outcome:
+    """The outcome of a session's drive. Cancelled, it interrupts the session and waits until that is settled."""
+    try:
+        return await supervisor.wait(session)
+    except asyncio.CancelledError:
+        if supervisor.interrupt(session):
+            await supervisor.wait(session)
+        raise

@@ -57,6 +57,20 @@ class ToolFields(Model):
     answers: tuple[AnswerFields, ...] = ()
 
 
+class RubricFields(Model):
+    """A rubric that checks may name: `judge: NAME`."""
+
+    text: Annotated[StrictStr, Field(min_length=1)]
+    criteria: tuple[StrictStr, ...] = ()
+
+
+class JudgeFields(Model):
+    """What judges where nobody names another: a provider and, in its words, a model."""
+
+    provider: StrictStr
+    model: StrictStr | None = None
+
+
 class CaseFields(Model):
     """A case as `suite.yaml` writes it."""
 
@@ -85,6 +99,8 @@ class SuiteFields(Model):
     credentials: dict[StrictStr, StrictBool] = Field(default_factory=dict)
     network: StrictBool = False
     limits: LimitFields = LimitFields()
+    rubrics: dict[StrictStr, RubricFields] = Field(default_factory=dict)
+    judge: JudgeFields | None = None
     cases: tuple[CaseFields, ...] = ()
     case_files: tuple[InsidePath, ...] = ()
 
@@ -129,7 +145,7 @@ class Case:
 @dataclass(frozen=True, slots=True)
 class Suite:
     """A suite as read. `corpus` and `skills` are directories, None where the agent's own stand; `persona` is the
-    system text of a suite that is run without an agent."""
+    system text of a suite that is run without an agent; `judge` a provider and a model."""
 
     root: Path
     digest: str
@@ -146,6 +162,7 @@ class Suite:
     credentials: Mapping[str, bool] = field(default_factory=dict)
     network: bool = False
     limits: Limits = field(default_factory=Limits)
+    judge: tuple[str, str | None] | None = None
 
     def to_json(self) -> dict[str, str]:
         """What a session records of the suite it stands in."""
@@ -176,6 +193,7 @@ def load_suite(path: str | Path) -> Suite:
         credentials=fields.credentials,
         network=fields.network,
         limits=fields.limits.limits(),
+        judge=(fields.judge.provider, fields.judge.model) if fields.judge else None,
     )
 
 
@@ -220,7 +238,7 @@ def _cases(written: Iterable[tuple[str, CaseFields]], root: Path, suite: SuiteFi
         checks: list[Check] = []
         for raw in given.checks:
             try:
-                checks.append(parse_check(raw))
+                checks.append(parse_check(_with_rubric(raw, suite)))
             except BadCheck as error:
                 problems.append(Problem(ProblemCode.BAD_VALUE, path, f"case {given.id}: {error}"))
         if not any(check.kind == "stop" for check in checks):
@@ -232,6 +250,17 @@ def _cases(written: Iterable[tuple[str, CaseFields]], root: Path, suite: SuiteFi
     if problems:
         raise BadSuite(problems)
     return cases
+
+
+def _with_rubric(raw: Mapping[str, Any], suite: SuiteFields) -> Mapping[str, Any]:
+    """A check with the rubric it names in place of the name. Raises BadCheck."""
+    name = raw.get("judge")
+    if not isinstance(name, str):
+        return raw
+    if name not in suite.rubrics:
+        raise BadCheck(f"there is no rubric {name!r}. There are: {', '.join(suite.rubrics) or 'none'}.")
+    rubric = suite.rubrics[name]
+    return {"judge": {"rubric": rubric.text, "criteria": list(rubric.criteria)}}
 
 
 def _limits(suite: SuiteFields, case: CaseFields) -> Limits:

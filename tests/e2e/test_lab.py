@@ -224,7 +224,7 @@ def test_labels_are_stored_and_compared_with_the_checks(docs: str, tmp_path: Pat
     assert [(row["case"], row["verdict"], row["note"]) for row in found["labels"]] == [
         ("one", "fail", "It quotes too much.")
     ]
-    assert found["agreement"] == {"labels": 1, "same": 0, "rate": 0.0, "differ": ["one"]}
+    assert found["agreement"] == {"labels": 1, "same": 0, "rate": 0.0, "kappa": 0.0, "differ": ["one"]}
     assert expecting(1, "label", evaluation, "--case", "no", "--verdict", "pass").error["code"] == "not_found"
     assert artificer("label", evaluation, "--case", "one").code == 2
 

@@ -34,7 +34,7 @@ from core import (
     run_launch,
     save_revision,
 )
-from impl.drivers.bundle import bundle_driver
+from impl.compose import driver
 from tests.harness.eval_driver import OneSandbox, make_host
 from tests.harness.scripted import Scripted, ScriptedProvider, call
 
@@ -76,7 +76,7 @@ class Lab:
         self.home = home
         self.provider = cast if isinstance(cast, ModelProvider) else CastProvider(cast)
         self.host: Host = make_host(
-            home / "home", driver=bundle_driver, provider=self.provider, sandboxes=host.pop("sandboxes", OneSandbox())
+            home / "home", driver=driver, provider=self.provider, sandboxes=host.pop("sandboxes", OneSandbox())
         )
         for name, value in host.items():
             setattr(self.host, name, value)

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from tui.commands import bundles, credentials, house, lab, mcp, output, sessions
+from tui.commands import bundles, credentials, house, lab, labels, mcp, output, sessions
 from tui.commands.hosting import close_hosts
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ house.add_to(app)
 credentials.add_to(app)
 mcp.add_to(app)
 lab.add_to(app)
+labels.add_to(app)
 
 
 def run(argv: list[str]) -> int:

@@ -1,12 +1,11 @@
-"""Commands of the lab: compare, eval, label, experiment."""
+"""Commands of the lab that run agents: compare, eval, experiment."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -15,10 +14,19 @@ import typer
 import core
 from tui.commands import output
 from tui.commands.hosting import build_host
+from tui.commands.judges import (
+    ForceJudge,
+    JudgeModel,
+    JudgeName,
+    bench_of,
+    check_judge,
+    preference_line,
+    read_rubric,
+)
 from tui.commands.sessions import Json, LimitWords, ModelName, ProviderName, SandboxName, find, limits
 
 if TYPE_CHECKING:
-    from core import Host, Judged, Preset, Record, Runner, Setting
+    from core import Host, Judged, Preset, Record, Runner, Setting, Supervisor
 
 T = TypeVar("T")
 Replay = Annotated[str | None, typer.Option("--replay", help="Answer effects from this session's record alone.")]
@@ -28,7 +36,7 @@ Start = Annotated[Path | None, typer.Option("--files", help="A folder each works
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
-    for command in (compare, experiment, label):
+    for command in (compare, experiment):
         app.command()(command)
     app.command("eval")(evaluate)
 
@@ -46,16 +54,25 @@ def compare(
     limit: LimitWords = None,
     replay: Replay = None,
     files: Start = None,
+    judge: JudgeName = None,
+    judge_model: JudgeModel = None,
+    rubric: Annotated[Path | None, typer.Option("--rubric", help="A text file that a judge goes by.")] = None,
+    force_judge: ForceJudge = False,
     as_json: Json = False,
 ) -> int:
-    """Run one task on two revisions side by side: evidence, not a judgement."""
-    from core import Record
+    """Run one task on two revisions side by side: evidence; which is better, a judge says where you name one."""
+    from core import Reading, Record, preferred
     from core import Start as Beginning
     from core import compare as run_both
 
     host = build_host()
     setting = _setting(host, provider, model, sandbox)
     presets = [_preset(host, name) for name in (baseline, candidate)]
+    if (judge is None) != (rubric is None):
+        raise typer.BadParameter("give --judge PROVIDER and --rubric FILE together, or neither")
+    measure, reading = read_rubric(rubric) if rubric is not None else None, Reading(host)
+    named = (judge, judge_model) if judge is not None else None
+    others = check_judge(host, named, presets, setting, force_judge) if named else frozenset()
     spend, recorded = limits(limit), find(host, replay).id if replay else None
     arms = [preset.id for preset in presets]
     record = Record.open(host, host.new_id(), "comparison", task, {"task": task, "replay": recorded, "arms": arms})
@@ -68,14 +85,24 @@ def compare(
     }
     jobs = [setting.job(preset, task, **common) for preset in presets]
     _unlock(host, presets)
+
+    def work(runner: Runner, supervisor: Supervisor) -> Awaitable[dict[str, Any]]:
+        bench = bench_of(host, supervisor, named, record, sandbox, others, force_judge)
+        if bench is None or measure is None:
+            return run_both(task, jobs, runner, record)
+        judging = partial(preferred, bench, measure, task, reading=reading)
+        return run_both(task, jobs, runner, record, judging=judging)
+
     with _recording(record, lambda pair: f"{_short(pair['baseline'])} · {_short(pair['candidate'])}") as ended:
-        pair = _driving(host, lambda runner: run_both(task, jobs, runner, record))
+        pair = _supervised(host, work)
         ended.append(pair)
     if as_json:
         output.line(pair)
     else:
         for arm in ("baseline", "candidate"):
             output.text(f"{arm}: {_arm(pair[arm])}\n{pair[arm]['output'] or ''}\n")
+        if "preference" in pair:
+            output.text(preference_line(pair["preference"]))
     return 0
 
 
@@ -100,10 +127,13 @@ def evaluate(
     sandbox: SandboxName = None,
     parallel: Parallel = None,
     only: Annotated[list[str] | None, typer.Option("--case", help="Only this case; may be repeated.")] = None,
+    judge: JudgeName = None,
+    judge_model: JudgeModel = None,
+    force_judge: ForceJudge = False,
     as_json: Json = False,
 ) -> int:
     """Run a suite's cases on an agent and judge each by its checks; 0 only when every case passed."""
-    from core import Reading, Record, totals
+    from core import Reading, Record, judged_by, totals
     from core import evaluate as judge_all
     from impl.engines import open_engine
 
@@ -116,14 +146,19 @@ def evaluate(
     cases = [case for case in loaded.cases if not only or case.id in only]
     if unknown := sorted(set(only or ()) - {case.id for case in cases}):
         raise output.Refused("not_found", f"{loaded.name} has no case {', '.join(unknown)}.", f"They are in {suite}.")
+    named = (judge, judge_model) if judge is not None else loaded.judge
+    asks = any(check.kind == "judge" for case in cases for check in case.checks)
+    others = check_judge(host, named, [preset], setting, force_judge) if named and asks else frozenset()
+    if asks and named is None:
+        output.say("Some checks are a judge's: without --judge PROVIDER they stay unjudged, and their cases fail.")
     about = {"suite": loaded.to_json(), "agent": preset.agent, "digest": preset.digest, "cases": [c.id for c in cases]}
     title = f"{loaded.name}: {preset.id}"
     columns = {"agent": preset.agent, "digest": preset.digest, "channel": preset.channel}
     record = Record.open(host, host.new_id(), "evaluation", title, about, **columns)
     with _recording(record, lambda done: _score(totals(done))) as ended:
-        done = _driving(
+        done = _supervised(
             host,
-            lambda runner: judge_all(
+            lambda runner, supervisor: judge_all(
                 loaded,
                 preset,
                 runner=runner,
@@ -132,21 +167,27 @@ def evaluate(
                 engine=open_engine(None, parallel or 4),
                 setting=setting,
                 cases=cases,
+                bench=bench_of(host, supervisor, named if asks else None, record, sandbox, others, force_judge),
                 show=lambda judged: _show_case(judged, as_json),
             ),
         )
         ended.append(done)
-    found = totals(done)
+    found, judging = totals(done), judged_by(done)
     last = {"type": "eval", "eval": record.session, "suite": loaded.to_json(), "agent": preset.agent}
     if as_json:
-        output.line({**last, "digest": preset.digest, **found})
+        output.line({**last, "digest": preset.digest, **found, "judge": judging})
     else:
         output.text(f"{record.session}  {loaded.name} on {agent}: {_score(found)}")
+        if judging is not None:
+            cost = f"${judging['usd']}" if judging["usd"] is not None else "cost unknown"
+            kin = ", of the author's or the candidate's own family, forced" if judging["same_family"] else ""
+            output.say(f"judge {judging['name']}{kin}: asked {judging['asked']} times, {cost}")
     return 0 if not found["failed"] else 1
 
 
 def _score(found: Mapping[str, Any]) -> str:
-    return f"{found['passed']} of {found['cases']} passed"
+    unjudged = f", {len(found['unjudged'])} unjudged" if found["unjudged"] else ""
+    return f"{found['passed']} of {found['cases']} passed{unjudged}"
 
 
 def _show_case(judged: Judged, as_json: bool) -> None:
@@ -161,84 +202,6 @@ def _show_case(judged: Judged, as_json: bool) -> None:
     for verdict in judged.verdicts:
         if not verdict.passed:
             output.text(f"    {verdict.check.label}\n      {verdict.why}")
-
-
-# --- label ---------------------------------------------------------------------------------------------
-
-
-def label(
-    evaluation: Annotated[str, typer.Argument(metavar="EVAL")],
-    case: Annotated[
-        str | None, typer.Option("--case", help="The case to label; without it, one after another.")
-    ] = None,
-    verdict: Annotated[str | None, typer.Option("--verdict", help="pass, fail or unsure.")] = None,
-    note: Annotated[str, typer.Option("-m", "--note", help="Why.")] = "",
-    by: Annotated[str, typer.Option("--by", help="Who says so.")] = "person",
-    as_json: Json = False,
-) -> int:
-    """Say of an evaluation's cases whether they are good; how far the checks agree is printed."""
-    from core import LABEL_WORDS, Record, agreement, labels_now
-
-    host = build_host()
-    info = find(host, evaluation)
-    if info.kind != "evaluation":
-        raise output.Refused("not_found", f"{info.id} is no evaluation.", "List them with: artificer sessions")
-    if (case is None) != (verdict is None) or (verdict is not None and verdict not in LABEL_WORDS):
-        raise typer.BadParameter("give --case ID and --verdict pass|fail|unsure together, or neither")
-    try:
-        record = Record.append_to(host, info.id)
-    except core.Busy as busy:
-        raise output.Refused("busy", f"Another process writes {info.id}.", "Try again when it is done.") from busy
-    with contextlib.closing(record):
-        given = [(case, verdict, note)] if case is not None and verdict is not None else _asked(record, by)
-        for name, word, why in given:
-            _label(record, name, word, why, by)
-        found = agreement(record.rows("case"), record.rows("label"))
-        rows = labels_now(record.rows("label"))
-    if as_json:
-        output.line({"type": "labels", "eval": info.id, "labels": [dict(row) for row in rows], "agreement": found})
-    else:
-        rate = "none yet" if found["rate"] is None else f"{found['same']} of {found['labels']}"
-        output.text(f"{info.id}: checks and labels agree on {rate}. {', '.join(found['differ'])}".rstrip())
-    return 0
-
-
-def _label(record: Record, case: str, word: str, note: str, by: str) -> None:
-    from core import LABEL_WORDS, Label, UnknownCase, add_label
-
-    verdict = next((known for known in LABEL_WORDS if known == word), None)
-    if verdict is None:
-        raise output.Refused("usage", f"{word!r} is no verdict.", f"Say one of {', '.join(LABEL_WORDS)}.")
-    try:
-        add_label(record, Label(case, verdict, note, by))
-    except UnknownCase as error:
-        raise output.Refused("not_found", str(error.args[0]), "") from error
-
-
-def _asked(record: Record, by: str) -> Iterator[tuple[str, str, str]]:
-    """From a terminal, one case after another; else JSON lines `{"case", "verdict", "note"}` from standard input."""
-    if not sys.stdin.isatty():
-        for line in sys.stdin:
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-                yield str(row["case"]), str(row["verdict"]), str(row.get("note", ""))
-            except (ValueError, KeyError, TypeError) as error:
-                hint = 'Lines are {"case": ID, "verdict": "pass", "note": TEXT}.'
-                raise output.Refused("usage", f"This line is no label: {line.strip()[:100]}", hint) from error
-        return
-    labelled = {row.get("case") for row in record.rows("label") if row.get("by") == by}
-    words = {"p": "pass", "f": "fail", "u": "unsure"}
-    for row in record.rows("case"):
-        if row.get("id") in labelled:
-            continue
-        output.say(f"\n{row.get('id')}  {row.get('session')}\n{row.get('output') or row.get('why')}")
-        key = typer.prompt("p pass, f fail, u unsure, s skip, q end", default="s", err=True).strip().lower()[:1]
-        if key == "q":
-            return
-        if key in words:
-            yield str(row.get("id")), words[key], typer.prompt("note", default="", show_default=False, err=True)
 
 
 # --- experiment ----------------------------------------------------------------------------------------
@@ -311,6 +274,11 @@ def _cell(row: Mapping[str, Any]) -> str:
 
 
 def _driving(host: Host, work: Callable[[Runner], Awaitable[T]]) -> T:
+    """As `_supervised`, for what needs a runner alone."""
+    return _supervised(host, lambda runner, supervisor: work(runner))
+
+
+def _supervised(host: Host, work: Callable[[Runner, Supervisor], Awaitable[T]]) -> T:
     """Do `work` with a runner whose sessions other processes can reach. Interrupted, all it runs is settled first."""
     from core import Runner
     from impl.control import serve
@@ -319,7 +287,7 @@ def _driving(host: Host, work: Callable[[Runner], Awaitable[T]]) -> T:
         supervisor = core.Supervisor(host)
         server = await serve(host, supervisor)
         try:
-            return await work(Runner(host, supervisor))
+            return await work(Runner(host, supervisor), supervisor)
         finally:
             server.close()
             await supervisor.close()

@@ -45,7 +45,12 @@ async def test_exactly_the_cases_of_the_two_faults_fail(tmp_path: Path, clerk: P
     lab = lab_with(tmp_path)
     lab.bundle(clerk)
     done = await judged(lab, suite, "harbour-clerk")
-    assert totals(done) == {"cases": 60, "passed": 44, "failed": [*FAULTY_TOOL, *FAULTY_PERSONA]}
+    assert totals(done) == {
+        "cases": 60,
+        "passed": 44,
+        "failed": [*FAULTY_TOOL, *FAULTY_PERSONA],
+        "unjudged": [],
+    }
     why = {one.case.id: [v.check.kind for v in one.verdicts if not v.passed] for one in done if not one.passed}
     assert {name: why[name] for name in FAULTY_TOOL} == {name: ["number"] for name in FAULTY_TOOL}
     assert {name: why[name] for name in FAULTY_PERSONA} == {name: ["equals"] for name in FAULTY_PERSONA}
@@ -180,7 +185,13 @@ async def test_labels_stand_beside_the_checks(tmp_path: Path, clerk: Path, suite
         ("fee-41", "pass"),
         ("fee-5", "unsure"),
     ]
-    assert agreement(record.rows("case"), rows) == {"labels": 2, "same": 1, "rate": 0.5, "differ": ["fee-41"]}
+    assert agreement(record.rows("case"), rows) == {
+        "labels": 2,
+        "same": 1,
+        "rate": 0.5,
+        "kappa": 0.0,
+        "differ": ["fee-41"],
+    }
     with pytest.raises(UnknownCase, match="fee-41"):
         add_label(record, Label("nothing", "pass"))
 
