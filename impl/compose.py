@@ -6,6 +6,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -45,7 +46,7 @@ def build_host(home: Path | None = None, settings: Settings | None = None) -> Ho
         home=home,
         store=SqliteStore(home, durability="full" if settings.durability == "full" else "process"),
         sandboxes=_Sandboxes(sandbox_options(home, settings)),
-        provider=provider,
+        provider=partial(provider, settings=settings),
         driver=driver,
         settings=settings,
         now=utc_now,
@@ -169,11 +170,11 @@ def sandbox_options(home: Path, settings: Settings) -> Callable[[], Options]:
     return options
 
 
-def provider(name: str) -> Provider:
-    """A provider by name; one instance for the process. Raises LookupError naming what there is."""
-    from impl.providers import load_provider
+def provider(name: str, settings: Settings) -> Provider:
+    """A provider by name; one instance for the process. Raises LookupError naming what there is, SettingsError."""
+    from impl.providers import load_provider, with_variables
 
-    return load_provider(name)
+    return with_variables(load_provider(name), settings)
 
 
 def driver(host: Host, info: SessionInfo) -> Driver:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,10 @@ class Settings:
     """The model's window in tokens, where it cannot be known otherwise."""
     durability: str = "process"
     """`process` survives kill -9; `full` also power loss."""
+    acp_command: str | None = None
+    """The command that starts the agent of the provider `acp`."""
+    environments: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
+    """Variables for agent CLIs, by provider: the tables `[providers.NAME.env]`; None unsets one."""
     theme: str | None = None
     """The app's theme, by Textual's name."""
     overrides: frozenset[str] = frozenset()
@@ -55,8 +59,14 @@ class Settings:
 
 
 _TYPES: Mapping[str, type] = {"context_window": int, "sandbox_ttl": int, "workspace_quota": int, "ca_bundle": Path}
-_YOURS = frozenset({"allow_cidrs", "ca_bundle", "package_index"})
-"""Settings that a repository one happens to stand in must not have a say in."""
+_YOURS: Mapping[str, str] = {
+    "allow_cidrs": "opens the sandbox",
+    "ca_bundle": "opens the sandbox",
+    "package_index": "opens the sandbox",
+    "acp_command": "names a program to run",
+    "environments": "says what agent CLIs are started with",
+}
+"""Settings that a repository one happens to stand in must not have a say in, and why."""
 _TABLE = {
     "kind": "sandbox",
     "image": "sandbox_image",
@@ -67,7 +77,7 @@ _TABLE = {
     "quota": "workspace_quota",
 }
 """The same settings as keys of a `[sandbox]` table."""
-_NAMES = tuple(f.name for f in fields(Settings) if f.name != "overrides")
+_NAMES = tuple(f.name for f in fields(Settings) if f.name not in ("overrides", "environments"))
 
 
 def load_settings(
@@ -81,9 +91,11 @@ def load_settings(
     values.update(_read(user or user_file()))
     here = (directory or Path.cwd()) / FILE
     found = _read(here)
-    for name in sorted(_YOURS & found.keys()):
-        message = f"{here}: {name} opens the sandbox, so a working directory cannot set it."
-        raise SettingsError(f"{message} Set it in {user or user_file()}, or by ARTIFICER_{name.upper()}.")
+    for name in sorted(_YOURS.keys() & found.keys()):
+        shown = "providers" if name == "environments" else name
+        message = f"{here}: {shown} {_YOURS[name]}, so a working directory cannot set it."
+        variable = "" if name == "environments" else f", or by ARTIFICER_{name.upper()}"
+        raise SettingsError(f"{message} Set it in {user or user_file()}{variable}.")
     values.update(found)
     overrides = set()
     for name in _NAMES:
@@ -125,10 +137,26 @@ def _read(path: Path) -> dict[str, Any]:
     if isinstance(data.get("sandbox"), dict):
         table = data.pop("sandbox")
         data |= {_TABLE.get(name, f"sandbox.{name}"): value for name, value in table.items()}
+    environments = _environments(data.pop("providers", {}), str(path))
     unknown = sorted(set(data) - set(_NAMES))
     if unknown:
-        raise SettingsError(f"{path}: unknown setting {unknown[0]!r}. There are: {', '.join(_NAMES)}.")
-    return {name: _typed(name, value, str(path)) for name, value in data.items()}
+        raise SettingsError(f"{path}: unknown setting {unknown[0]!r}. There are: {', '.join((*_NAMES, 'providers'))}.")
+    typed = {name: _typed(name, value, str(path)) for name, value in data.items()}
+    return typed | ({"environments": environments} if environments else {})
+
+
+def _environments(tables: Any, where: str) -> dict[str, dict[str, str | None]]:
+    """The tables `[providers.NAME.env]`. No message shows a value: it may be a key."""
+    found: dict[str, dict[str, str | None]] = {}
+    for provider, table in tables.items() if isinstance(tables, dict) else [("", None)]:
+        env = table.get("env") if isinstance(table, dict) and table.keys() == {"env"} else None
+        if not isinstance(env, dict):
+            raise SettingsError(f"{where}: providers takes tables like [providers.codex.env], of variables.")
+        for name, value in env.items():
+            if not isinstance(value, str) and value is not False:
+                raise SettingsError(f"{where}: providers.{provider}.env.{name} takes a text, or false to unset it.")
+        found[provider.replace("-", "_")] = {name: None if value is False else value for name, value in env.items()}
+    return found
 
 
 def _typed(name: str, value: Any, where: str) -> Any:
@@ -136,6 +164,8 @@ def _typed(name: str, value: Any, where: str) -> Any:
         return _cidrs(value, where)
     if name == "package_index":
         return _index(value, where)
+    if name == "acp_command":
+        return _command(value, where)
     kind = _TYPES.get(name, str)
     if kind is int and isinstance(value, str) and value.isdigit():
         return int(value)
@@ -156,6 +186,17 @@ def _cidrs(value: Any, where: str) -> tuple[str, ...]:
         return tuple(str(ipaddress.ip_network(text.strip(), strict=False)) for text in listed if text.strip())
     except ValueError as error:
         raise SettingsError(f"{where}: allow_cidrs: {error}. A range is written like 192.0.2.0/24.") from None
+
+
+def _command(value: Any, where: str) -> str:
+    import shlex
+
+    try:
+        if isinstance(value, str) and shlex.split(value):
+            return value
+    except ValueError:
+        pass
+    raise SettingsError(f"{where}: acp_command is {value!r}; it takes a command, quoted as in a shell.")
 
 
 def _index(value: Any, where: str) -> str:

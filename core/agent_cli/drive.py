@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -46,7 +45,6 @@ class CliInput:
     watching: Watching
     allowed: bool | None = None
     granted: Callable[[str], bool] = lambda tool: False
-    overlay: Mapping[str, str | None] = field(default_factory=dict)
     inbox: list[str] = field(default_factory=list)
     spent_s: float = 0.0
     started: float = field(default_factory=time.monotonic)
@@ -203,7 +201,6 @@ class _CliDrive:
             provider=given.provider,
             turn=turn,
             parent=self._parent(),
-            overlay=given.overlay,
             baseline=baseline,
             calls=given.calls,
             watching=given.watching,
@@ -229,7 +226,7 @@ class _CliDrive:
             budget=self._budget(),
             system=given.system,
             tools=given.tools,
-            ambient=dict(os.environ),
+            ambient=given.provider.ambient(),
         )
         model = given.model or given.provider.configured_model(turn)
         return replace(turn, model=model), known.total if known is not None else CliTotal()

@@ -44,11 +44,13 @@ class Route:
     scrub: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
 
+    def scrubs(self, name: str) -> bool:
+        """Whether it unsets an inherited variable of that name."""
+        return _matches(self.scrub, name) and not _matches(self.keep, name)
+
     def environment(self, ambient: Iterable[str]) -> dict[str, str | None]:
         """What this route sets and unsets of an inherited environment."""
-        unset: dict[str, str | None] = {
-            name: None for name in ambient if _matches(self.scrub, name) and not _matches(self.keep, name)
-        }
+        unset: dict[str, str | None] = {name: None for name in ambient if self.scrubs(name)}
         return {**unset, **self.env}
 
 
@@ -104,6 +106,8 @@ class CliProvider(Provider):
         if route is not None and route not in self.routes:
             raise LookupError(f"{self.name} has no route {route!r}. There are: {', '.join(self.routes)}.")
         self.route = route or next(iter(self.routes))
+        self.overlay: Mapping[str, str | None] = {}
+        """Variables of the person's settings, for every session; None unsets one."""
 
     @property
     def full_name(self) -> str:
@@ -120,9 +124,17 @@ class CliProvider(Provider):
         route = self.routes[self.route].environment(turn.ambient)
         return Invocation((*argv, *prompt), {**route, **env}, turn.cwd, turn.native, stdin)
 
+    def ambient(self) -> dict[str, str]:
+        """What this process was started with, and the person's settings over it."""
+        return merge_environment(os.environ, self.overlay)
+
     def environment(self, turn: CliTurn, overlay: Mapping[str, str | None], invocation: Invocation) -> dict[str, str]:
-        """The child's environment: ambient, then `overlay` (the person's settings), then the provider's own."""
-        return merge_environment(turn.ambient, overlay, invocation.env)
+        """The child's environment: ambient, then `overlay` (the person's settings), then the provider's own. A route
+        unsets what was inherited, not what the person set for this CLI."""
+        route = self.routes[self.route]
+        meant = {name for name in overlay if name not in route.env and route.scrubs(name)}
+        own = {name: value for name, value in invocation.env.items() if value is not None or name not in meant}
+        return merge_environment(turn.ambient, overlay, own)
 
     async def spawn(self, invocation: Invocation, env: Mapping[str, str]) -> CliRun:
         """Start it, in a process group of its own. Raises ProviderError `not_installed` or `capability`."""
@@ -144,9 +156,10 @@ class CliProvider(Provider):
 
     async def preflight(self) -> ProviderStatus:
         """Whether it is installed and has what its route needs. No network request."""
-        if shutil.which(self.executable) is None:
+        env = self.ambient()
+        if shutil.which(self.executable, path=env.get("PATH")) is None:
             return ProviderStatus("not installed", f"{self.executable} is not on PATH.", self.install)
-        return await self._preflight(dict(os.environ))
+        return await self._preflight(env)
 
     def seed(self, turn: CliTurn, parent: Path | None) -> None:
         """Materialise the CLI's config directory for a session, private to this user. `parent` is the data

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -63,7 +63,6 @@ class TurnInput:
     out_of_time: Callable[[], StopRecord]
     permit: Callable[[str, str], bool | None] = lambda tool, id: None
     parent: Path | None = None
-    overlay: Mapping[str, str | None] | None = None
     seconds_left: float | None = None
 
 
@@ -100,7 +99,7 @@ class Turn:
             self._turn = replace(self._turn, mcp=argv, mcp_env=env)
             invocation = given.provider.invoke(self._turn)
             self._turn = replace(self._turn, native=invocation.native)
-            merged = given.provider.environment(self._turn, given.overlay or {}, invocation)
+            merged = given.provider.environment(self._turn, given.provider.overlay, invocation)
             process = self._process = await given.provider.spawn(invocation, merged)
             try:
                 await self._watch(process)

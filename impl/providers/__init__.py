@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
 from core import CliProvider, Provider, registered_providers
+from impl.settings import Settings, SettingsError
 
 #: name -> "module:class", imported when first asked for. A new provider is one module and one line here.
 BUILTIN: Mapping[str, str] = MappingProxyType(
@@ -49,6 +50,19 @@ def load_provider(name: str) -> Provider:
         made = make()
         kept = _instances[key] = (source, _routed(made, route) if route else made)
     return kept[1]
+
+
+def with_variables(made: Provider, settings: Settings) -> Provider:
+    """The provider, which gives an agent CLI the variables of the person's settings. Raises SettingsError where they
+    name some for one that starts no program."""
+    more = settings.environments.get(made.name, {})
+    if isinstance(made, CliProvider):
+        command = {"ARTIFICER_ACP_COMMAND": settings.acp_command} if settings.acp_command is not None else {}
+        made.overlay = {**command, **more} if made.name == "acp" else more
+    elif more:
+        message = f"[providers.{made.name}.env]: {made.name} is no agent CLI, which alone is started with variables."
+        raise SettingsError(f"{message} Set them where you start Artificer.")
+    return made
 
 
 def _routed(made: Provider, route: str) -> Provider:

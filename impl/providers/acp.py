@@ -1,9 +1,8 @@
-"""Any Agent Client Protocol agent as a provider, by the command that starts it: ARTIFICER_ACP_COMMAND."""
+"""Any Agent Client Protocol agent as a provider, by the command that starts it: the setting `acp_command`."""
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,6 +16,7 @@ from impl.providers._acp_lines import AcpParser
 from impl.providers._cli_files import settings_file, write_private
 
 COMMAND: Final = "ARTIFICER_ACP_COMMAND"
+"""The variable that names it, also where a settings file does."""
 _TURN: Final = "ARTIFICER_ACP_TURN"
 """Tells `_spawn` where `_invoke` has written what the process cannot be told by arguments; the agent never sees it."""
 _JOINER: Final = "\u2060"
@@ -42,11 +42,11 @@ class AcpProvider(CliProvider):
     @property
     def executable(self) -> str:  # type: ignore[override]  # the person names it
         """The first word of the command; empty where there is none."""
-        return (command(os.environ) or [""])[0]
+        return (command(self.ambient()) or [""])[0]
 
     async def preflight(self) -> ProviderStatus:
         """Whether a command is named and there. Whether it is logged in only the agent itself knows."""
-        if not command(os.environ):
+        if not command(self.ambient()):
             return ProviderStatus("not installed", f"No agent is named: {COMMAND} is not set.", _FIX)
         return await super().preflight()
 

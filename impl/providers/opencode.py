@@ -29,7 +29,8 @@ _AGENT: Final = OUR_SERVER
 
 class OpencodeProvider(CliProvider):
     """`opencode run`. Routes: `native` has the person's logins and the providers of their configuration; `api` the
-    keys of the environment. Each session has directories of its own, its database in them."""
+    keys of the environment. Each session has directories of its own, its database in them; a fork shares that of the
+    session it came from, and has its own configuration."""
 
     name: ClassVar[str] = "opencode"
     title: ClassVar[str] = "opencode"
@@ -58,12 +59,12 @@ class OpencodeProvider(CliProvider):
         if turn.effort:
             argv += ["--variant", turn.effort]
         configured = self._configuration(turn)
-        write_private(turn.config / "config" / "opencode" / "opencode.json", json.dumps(configured))
+        write_private(turn.scratch / "config" / "opencode" / "opencode.json", json.dumps(configured))
         return argv, {**self._environment(turn), **self._variables(turn, configured)}
 
     def _environment(self, turn: CliTurn) -> dict[str, str | None]:
         return {
-            "XDG_CONFIG_HOME": str(turn.config / "config"),
+            "XDG_CONFIG_HOME": str(turn.scratch / "config"),
             "XDG_DATA_HOME": str(turn.config / "data"),
             "XDG_STATE_HOME": str(turn.config / "state"),
             "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
@@ -143,7 +144,7 @@ class OpencodeProvider(CliProvider):
         mine = _settings(source)
         write_private(turn.config / "inherited" / "opencode.json", json.dumps(mine))
         for name in _named_files(json.dumps({key: mine[key] for key in _INHERITED if key in mine}), source):
-            for folder in (turn.config / "inherited", turn.config / "config" / "opencode"):
+            for folder in (turn.config / "inherited", turn.scratch / "config" / "opencode"):
                 target = folder / name
                 target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 shutil.copyfile(source / name, target)

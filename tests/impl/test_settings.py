@@ -88,3 +88,49 @@ def test_a_working_directory_cannot_open_the_sandbox(tmp_path: Path) -> None:
     (tmp_path / "artificer.toml").write_text('allow_cidrs = ["10.0.0.0/8"]\n')
     with pytest.raises(SettingsError, match="ARTIFICER_ALLOW_CIDRS"):
         load_settings({}, tmp_path, tmp_path / "none.toml")
+
+
+OF_A_CLI = (
+    '[providers.codex.env]\nHTTPS_PROXY = "http://proxy.example"\nOPENAI_API_KEY = "sk-of-mine"\nNO_COLOR = false\n'
+)
+
+
+def test_variables_for_an_agent_cli_stand_in_a_table_of_its_own_and_false_unsets_one(sources: Sources) -> None:
+    sources.user.write_text(OF_A_CLI)
+    set_here = {"HTTPS_PROXY": "http://proxy.example", "OPENAI_API_KEY": "sk-of-mine", "NO_COLOR": None}
+    assert sources.load().environments == {"codex": set_here}
+
+
+@pytest.mark.parametrize(
+    ("text", "named"), [(OF_A_CLI, "providers"), ('acp_command = "sh -c evil"\n', "ARTIFICER_ACP_COMMAND")]
+)
+def test_a_working_directory_cannot_say_what_is_run_or_with_what(sources: Sources, text: str, named: str) -> None:
+    sources.write_here(text)
+    with pytest.raises(SettingsError, match="a working directory cannot set it") as refused:
+        sources.load()
+    assert named in str(refused.value)
+    assert "sk-of-mine" not in str(refused.value)
+
+
+def test_the_command_of_an_acp_agent_is_a_setting_that_a_variable_overrides(sources: Sources) -> None:
+    sources.user.write_text('acp_command = "mine --acp"\n')
+    assert sources.load().acp_command == "mine --acp"
+    assert sources.load({"ARTIFICER_ACP_COMMAND": "other"}).acp_command == "other"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "providers = 3",
+        "[providers]\ncodex = 3",
+        '[providers.codex]\nmodel = "x"',
+        '[providers.codex.env]\nKEY = ["sk-of-mine"]',
+        'acp_command = "\'"',
+        'acp_command = ""',
+    ],
+)
+def test_what_agent_clis_are_started_with_has_one_shape(sources: Sources, text: str) -> None:
+    sources.user.write_text(text + "\n")
+    with pytest.raises(SettingsError, match="takes") as refused:
+        sources.load()
+    assert "sk-of-mine" not in str(refused.value)

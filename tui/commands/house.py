@@ -15,6 +15,7 @@ from tui.commands.sessions import Json
 
 if TYPE_CHECKING:
     from core import Host
+    from impl.settings import Settings
 
 PREFLIGHT_S = 1.2
 """How long a provider may take to say whether it is ready: the list of all is there within two seconds."""
@@ -58,11 +59,13 @@ async def _providers() -> list[dict[str, Any]]:
     import asyncio
 
     from impl.providers import provider_names
+    from impl.settings import load_settings
 
-    return list(await asyncio.gather(*(_provider(name) for name in provider_names())))
+    settings = load_settings()
+    return list(await asyncio.gather(*(_provider(name, settings) for name in provider_names())))
 
 
-async def _provider(name: str) -> dict[str, Any]:
+async def _provider(name: str, settings: Settings) -> dict[str, Any]:
     """One provider's row; what its module or its answer lacks is said, and never breaks the list."""
     import asyncio
 
@@ -71,7 +74,7 @@ async def _provider(name: str) -> dict[str, Any]:
     title = ""
     try:
         async with asyncio.timeout(PREFLIGHT_S):
-            found = await asyncio.to_thread(provider, name)
+            found = await asyncio.to_thread(provider, name, settings)
             title = found.title
             status = await found.preflight()
     except TimeoutError:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from core import CliProvider, CliTurn, ProviderError, merge_environment
-from impl.providers import load_provider
+from impl.providers import load_provider, with_variables
+from impl.settings import Settings, SettingsError
+from tests.harness.clis import CliStage, StandIn, environ
+
+Make = Callable[..., tuple[CliStage, StandIn]]
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Providers of this test's own: what it sets of them is gone with it."""
+    monkeypatch.setattr("impl.providers._instances", {})
+
 
 MISROUTING = {
     "ANTHROPIC_BASE_URL": "http://router.example",
@@ -138,3 +151,45 @@ def test_a_prompt_follows_the_dashes_and_a_long_one_goes_in_by_stdin(name: str, 
     long = provider.invoke(CliTurn("ä" * 100_000, tmp_path, tmp_path))
     assert long.stdin == ("ä" * 100_000).encode()
     assert max(map(len, long.argv)) < 5_000
+
+
+@pytest.mark.parametrize("inherited", [{}, {"ANTHROPIC_BASE_URL": "http://ancestor.example"}])
+def test_what_the_person_set_for_a_cli_is_no_ancestors(tmp_path: Path, inherited: dict[str, str]) -> None:
+    mine = {"ANTHROPIC_BASE_URL": "http://gateway.example", "HTTPS_PROXY": None, "CLAUDE_CODE_MAX_RETRIES": "9"}
+    env = child("claude_code", tmp_path, {**KEPT, **inherited}, **mine)
+    assert env["ANTHROPIC_BASE_URL"] == "http://gateway.example"
+    assert "HTTPS_PROXY" not in env
+    assert env["CLAUDE_CODE_MAX_RETRIES"] == "2"  # what the provider sets wins
+
+
+async def test_variables_of_the_settings_reach_the_cli_and_no_log(claude: Make) -> None:
+    stage, stand_in = claude('init(); text("Hi."); result()')
+    settings = Settings(environments={"claude_code": {"GATEWAY_TOKEN": "of-mine", "LANG": None}})
+    with_variables(stage.provider, settings)
+    await stage.run("One")
+    started = stand_in.started[0]["env"]
+    assert (started["GATEWAY_TOKEN"], "LANG" in started) == ("of-mine", False)
+    assert "of-mine" not in json.dumps([event.to_json() for event in stage.events()])
+
+
+async def test_a_key_in_the_settings_makes_a_route_ready(codex: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, _ = codex("")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert (await stage.provider.preflight()).state == "no key"
+    settings = Settings(environments={"codex": {"OPENAI_API_KEY": "of-mine"}})
+    assert (await with_variables(stage.provider, settings).preflight()).state == "ready"
+
+
+async def test_the_command_of_an_acp_agent_is_a_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    StandIn(tmp_path / "bin", "agent", "")
+    with environ(monkeypatch, tmp_path / "bin", ARTIFICER_ACP_COMMAND=None):
+        provider = with_variables(load_provider("acp"), Settings(acp_command="agent --acp"))
+        status = await provider.preflight()
+    assert (status.state, status.message) == ("ready", "agent --acp")
+
+
+def test_variables_for_what_starts_no_program_are_refused() -> None:
+    settings = Settings(environments={"anthropic": {"ANTHROPIC_API_KEY": "of-mine"}})
+    with pytest.raises(SettingsError, match=r"\[providers.anthropic.env\]") as refused:
+        with_variables(load_provider("anthropic"), settings)
+    assert "of-mine" not in str(refused.value)

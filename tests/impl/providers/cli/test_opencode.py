@@ -240,7 +240,7 @@ def child(name: str, tmp_path: Path, ambient: dict[str, str]) -> tuple[dict[str,
     turn = CliTurn("hi", tmp_path / "d", tmp_path / "own", ambient=ambient)
     provider.seed(turn, None)
     env = provider.environment(turn, {}, provider.invoke(turn))
-    return env, json.loads((turn.config / "config" / "opencode" / "opencode.json").read_text("utf-8")), turn
+    return env, json.loads((turn.scratch / "config" / "opencode" / "opencode.json").read_text("utf-8")), turn
 
 
 def test_no_ancestors_variable_misroutes_a_native_child(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_providers_travel_with_the_files_and_variables_they_name_and_nothing_tha
     env, config, turn = child("opencode", tmp_path, ambient)
     assert config["provider"]["p"]["options"]["baseURL"] == "http://x//y"
     assert (config["model"], config["plugin"], config["mcp"]) == ("p/m", [], {})
-    assert (turn.config / "config" / "opencode" / "keys" / "a.txt").read_text("utf-8") == "k"
+    assert (turn.scratch / "config" / "opencode" / "keys" / "a.txt").read_text("utf-8") == "k"
     assert env["OPENAI_API_KEY"] == "sk-ancestor"
     assert "ANTHROPIC_API_KEY" not in env
     assert (turn.config / "data" / "opencode" / "auth.json").resolve() == data / "auth.json"
@@ -283,7 +283,7 @@ def test_providers_travel_with_the_files_and_variables_they_name_and_nothing_tha
     assert isinstance(provider, CliProvider)
     provider.seed(below, turn.config)
     provider.invoke(below)
-    assert (below.config / "config" / "opencode" / "keys" / "a.txt").read_text("utf-8") == "k"
+    assert (below.scratch / "config" / "opencode" / "keys" / "a.txt").read_text("utf-8") == "k"
 
 
 @pytest.mark.parametrize(
