@@ -281,7 +281,7 @@ class Desk:
             return info.model
         try:
             return await asyncio.to_thread(find)
-        except (LookupError, ImportError):
+        except (LookupError, ImportError, ValueError):  # a setting that cannot be used is said where it goes on
             return ""
 
     # --- following ---------------------------------------------------------------------------------
