@@ -13,6 +13,18 @@ LANES = ("ARTIFICER_TEST_", "ARTIFICER_LIVE_", "ARTIFICER_CLI_")
 KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """How many processes run the tests: several for the whole default lane, this one alone for all else.
+
+    The other lanes count containers, processes and time, and a file or two is done before a worker has started.
+    """
+    whole = Path(__file__).parent
+    named = [Path(config.invocation_params.dir, argument.split("::")[0]).resolve() for argument in config.args]
+    if "not slow" not in config.option.markexpr or any(path not in (whole, whole.parent) for path in named):
+        return 0
+    return min(4, os.cpu_count() or 1)
+
+
 @pytest.fixture(autouse=True)
 def apart(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
