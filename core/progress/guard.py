@@ -11,7 +11,7 @@ from typing import Final
 
 from core.progress import rules
 from core.progress.memory import Recent, Seen, State
-from core.progress.reading import Answer, Call, as_text, echoes, read_answer, read_call
+from core.progress.reading import Answer, Call, as_text, read_answer, read_call
 from core.progress.step import Level, Rule, Step, Verdict
 
 _WOULD_BE: Final[dict[Rule, str]] = {
@@ -75,6 +75,7 @@ class ProgressGuard:
         findings = rules.workspace(state, step, seen, where)
         seen.settle(state, waits, step.workspace)
         findings += rules.failures(state, seen, waits, where)
+        findings += rules.in_vain(state, seen, waits, where)
         if waits:
             state.waits += 1
             state.cycles.clear()
@@ -90,10 +91,10 @@ class ProgressGuard:
     def _read(self, step: Step, call: Call) -> Answer:
         output = as_text(step.output)
         ok = step.ok and not step.rejected
-        key = (hash(output), ok, 0 if ok else hash((call.key, step.rejected)))
+        key = (hash(output), ok, hash((call.key, step.rejected)))
         answer = self._readings.get(key)
         if answer is None:
-            answer = read_answer(output, ok, () if ok else echoes(step.args), rejected=step.rejected)
+            answer = read_answer(output, ok, step.tool, step.args, rejected=step.rejected)
             self._readings.put(key, answer)
         return answer
 

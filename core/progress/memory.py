@@ -173,14 +173,18 @@ class State:
 class Seen:
     """What of a tool step was known before it."""
 
-    __slots__ = ("answer", "call", "fresh", "moving", "new_workspace", "pair", "reread", "result_known", "times")
+    __slots__ = (
+        "answer", "call", "fresh", "moving", "new_workspace", "pair", "reread", "result_known", "times", "told",
+    )  # fmt: skip
 
     def __init__(self, state: State, call: Call, answer: Answer) -> None:
         self.call = call
         self.answer = answer
         self.pair = hash((call.key, answer.key))
-        self.result_known = answer.key in state.results
         times, epoch = state.pairs.get(self.pair) or (0, state.epoch)
+        # times and ids drift between two tellings of one thing, but to another call they may be the answer
+        self.told = answer.raw if answer.bare and not times else answer.key
+        self.result_known = self.told in state.results
         self.times = times
         self.reread = times > 0 and epoch != state.epoch  # the model's memory of it was compacted away
         self.new_workspace = False
@@ -199,6 +203,7 @@ class Seen:
         moved = self.new_workspace or (not self.answer.failed and (not self.result_known or quiet_work))
         self.fresh = moved or not self.result_known
         state.results.put(self.answer.key, True)
+        state.results.put(self.told, True)
         state.pairs.put(self.pair, (self.times + 1, state.epoch))
         if moved:
             state.live = False

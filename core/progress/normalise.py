@@ -14,7 +14,7 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[
 _DIGIT = re.compile(r"[0-9]")
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _CLOCK = r"\d{1,2}:[0-5]\d(?::[0-6]\d)?(?:[.,]\d{1,9})?"
-_ZONE = r"(?: ?(?:Z|UTC|GMT)\b| ?[+-]\d\d:?\d\d\b)?"
+_ZONE = r"(?: ?(?:Z|UTC|GMT)\b| ?[+-]\d\d:?\d\d\b|[+-]\d\d\b(?!:))?"
 _SOURCE = (
     r"(?i:pyx?|[jt]sx?|[cm]js|cc?|[ch]pp|h|rs|go|java|kts?|rb|php|cs|swift|scala|sh|sql|ya?ml|json|toml|md|txt|html?"
     r"|s?css|lua|pl|exs?|hs|ml|vue|svelte|log|cfg|ini|xml|gradle|zig|ipynb|tf|proto)"
@@ -27,12 +27,12 @@ _COMPARED = r"(?<!got .)(?<!got: .)(?<!expected .)(?<!expected: .)(?<!received: 
 _TIME_SHAPES = (
     # the first digit of a number, then one of the shapes of a time
     r"(?:"
-    rf"\d{{3}}[-/]\d\d[-/]\d\d(?:[T _]{_CLOCK})?{_ZONE}"
-    r"|\d{7}[T_-]?\d{6}Z?\b"
+    rf"\d{{3}}[-/]\d\d[-/]\d\d(?:[T _](?:{_CLOCK}|\d\d_\d\d_\d\d(?:_\d+)?Z?\b))?{_ZONE}"
+    r"|(?<=[12])\d{3}(?:0\d|1[0-2])[0-3]\d[T_-]?[0-2]\d[0-5]\d[0-6]\dZ?\b"
     rf"|\d?[/ -]{_MONTH}[a-z]{{0,6}}[/ -]\d{{4}}(?:[: ]{_CLOCK})?{_ZONE}"
     r"|(?<![.:/-].)\d?[/.]\d{1,2}[/.]\d{4}\b(?![.:])"
     # hours and minutes alone may be a mapping of ports (22:22): seconds, am or pm, brackets make them a time
-    r"|(?<![.:/-].)\d?:[0-5]\d(?::[0-6]\d(?:[.,]\d{1,9})?(?: ?[AaPp][Mm]\b)?| ?[AaPp][Mm]\b)(?![\w:])"
+    r"|(?<![.:/-].)\d?:[0-5]\d(?::[0-6]\d(?:[.,]\d{1,9})?(?: ?[AaPp][Mm]\b)?| ?[AaPp][Mm]\b)(?!\w|:\w)"
     r"|(?<=[\[<].)\d{0,2}:[0-5]\d\b"
     r"|(?<![.:].)(?<=1)\d{9}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\b(?![.:]\d)"
     r")"
@@ -46,10 +46,12 @@ _MONTH_FIRST = re.compile(
 _TIME_MORE: Final = (
     (re.compile(r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? (?=<time>)"), ""),
     (re.compile(r"<time>[T ,]{1,2}(?=<time>)"), ""),
+    (re.compile(r"[IWEF]\d{4} (?=<time>)"), ""),
+    (re.compile(r"<time>([\]\s|,-]{0,3})(?:\[\d{3,7}\]| +\d+(?= [\w.]+:\d+\]))"), r"<time>\1<pid>"),
 )
 _DURATION_SHAPES = (
     r"\d*(?:[.,]\d+)?"
-    r"(?:h ?\d+m(?: ?\d+s)?\b|m ?\d+(?:\.\d+)?s\b|[mhd]\b"
+    r"(?:h ?\d+m(?: ?\d+s)?\b|m ?\d+(?:\.\d+)?s\b|[mhd]\b(?!-\w)"
     r"| ?(?:[muµμn]?s(?:ecs?|econds?)?|min(?:ute)?s?|hours?|hrs?|days?|milliseconds?|microseconds?"
     r"|[kKMGT]?i?B(?:ytes)?/s(?:ec)?)\b)"
 )
@@ -57,48 +59,78 @@ _DURATION = re.compile(r"[0-9](?<![\w.].)" + _DURATION_SHAPES)
 _DURATION_ASIDE = re.compile(r"[0-9](?<![\w.].)" + _COMPARED + _DURATION_SHAPES)
 _BRACKETS: Final = (
     (re.compile(r"\[ *\d+\.\d{3,}\]"), "<time>"),
-    (re.compile(r"\[\d{2,}\](?=:)"), "<pid>"),
+    (re.compile(r"\[(?<!STATE.)(?<!r[nr][oO].)(?<!code.)\d{2,}\](?=:)"), "<pid>"),
 )
 _BAR = re.compile(r"[#=>\-.█▉▊▋▌▍▎▏▓▒░━╸╺•*~_]{4,}")
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b")
 
 #: Masked only where one of the words stands in the text.
 _BY_WORD: Final = tuple(
     (tuple(words.split()), re.compile(pattern), to)
     for words, pattern, to in (
         # Windows keeps its error numbers in 0x8… and 0xC0…: those and short codes stay
-        ("0x", r"0x(?![8cC]0[0-9a-fA-F]{6}\b)[0-9a-fA-F]{5,}\b", "<address>"),
+        ("0x", r"0x(?!(?:80[02][0-9a-fA-F]|[cC]000)[0-9a-fA-F]{4}\b)[0-9a-fA-F]{5,}\b", "<address>"),
         ("/var/folders", r"(?:/private)?/var/folders/[\w+-]+/[\w+-]+/T/[\w.+-]*", "<tmp>"),
         (
             "/tmp/ /var/tmp/ /shm/ /run/user/",
-            r"/(?:var/tmp|tmp|dev/shm|run/user)/(?:tmp[\w.-]+|[\w-]+\.[A-Za-z0-9]{6,}|[\w.-]*\d[\w.-]*)",
+            r"/(?:var/tmp|tmp|dev/shm|run/user)/(?:tmp[\w.-]+|[\w-]+\.[A-Za-z0-9]{6,}|[\w.-]*\d[\w.-]*"
+            r"|(?:cc|rustc)[A-Za-z]{6}\b[\w.]*|[\w.-]*-[A-Za-z]{6,8}\b)",
             "<tmp>",
         ),
         ("pytest-", r"pytest-\d+\b", "pytest-<id>"),
         (r"\Temp\ \temp\ \TEMP", r"(?i:\\Temp\\)[^\\\s\"']+", r"\\Temp\\<tmp>"),
-        ("tmp", r"tmp(?<!\w...)[a-z0-9_]{6,10}\b", "<tmp>"),
+        ("tmp", r"tmp(?<!\w...)[A-Za-z0-9_]{6,10}\b", "<tmp>"),
         ("pid PID Pid", r"[pP](?<![A-OQ-Za-oq-z].)[iIpP]{1,2}[dD][ =:#\"]{0,3}\d+\b", "<pid>"),
         ("process Process", r"[pP]rocess[ =:#-]{1,2}\d+\b", "<pid>"),
         ("thread Thread", r"[tT]hread[ =:#-]{1,2}\d+\b", "<pid>"),
         ("goroutine", r"goroutine \d+\b", "<pid>"),
-        ("id= id: id\" id' id# Id", r"[iI][dD](?:(?<=I.)|(?<![A-Za-z]..))[\"']?[ :=#]{1,3}\d{3,}\b", "id <id>"),
+        (
+            "id= id: id\" id' id# Id ID eference race",
+            r"((?:[iI][dD]|eference|race)(?:(?<=I.)|(?<=e)|(?<![A-Za-z]..))[\"']?[ :=#]{1,3}[\"']?)"
+            r"(?:<time>|\d{3,}\b|(?=[A-Za-z-]*[0-9])[A-Za-z0-9-]{10,}\b"
+            r"|(?=[\w-]*[0-9])(?=[\w-]*[A-Z])(?=[\w-]*[a-z])[\w-]{16,})={0,2}",
+            r"\1<id>",
+        ),
         ("==", r"==\d+==", "<pid>"),
+        ("=", r"(?<![\w+/])[A-Za-z0-9+/]{15,}={1,2}(?![=\w])", "<id>"),
+        ("#", r"\d+#\d+:(?: \*\d+)?", "<pid>"),
+        ("#PID<", r"#PID<[\d.]+>", "<pid>"),
+        (") :", r"\(\d{2,7}\) :", "<pid> :"),
+        ("panicked", r"\(\d+\)(?= panicked)", "<pid>"),
+        (
+            "Segm Kill Abort Termin Bus Illeg Float Trace",
+            r"[0-9](?<!\w.)\d{1,6} (?=Segmentation f|Killed|Aborted|Terminated|Bus e|Illegal i|Floating p|Trace/)",
+            "<pid> ",
+        ),
+        (
+            "lapsed uration took atency untime ptime esponse",
+            r"[eEdDtTlLrRuU](?<![A-Za-z].)(?i:lapsed|uration|ook|atency|untime|ptime|esponse_?time)"
+            r"(?i:_?(?:ms|secs?|seconds|millis|s|ns|us|time))?\"?\s?[:=]\s?\"?\d[\d.]*(?![\w.])",
+            "<duration>",
+        ),
+        ("Id>", r"Id>(?:<time>|[^<\s]{6,})</", "Id><id></"),
         ("->", r"[0-9](?<![\w.-].)[\w.-]*:\d+(?= ?-> ?\S{1,60}:\d)", "<source>"),
     )
 )
 #: Letters between digits: the mark of a made-up name.
-_MIXED = re.compile(r"[0-9][A-Za-z]|[0-9]-[0-9a-f]")
+_MIXED = re.compile(r"[0-9][A-Za-z]|[0-9]-[0-9a-z]|[a-f][0-9]")
 _IDS: Final = tuple(
     (re.compile(pattern), to)
     for pattern, to in (
-        (r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b", "<id>"),
-        (r"-[a-z0-9]{8,10}-[a-z0-9]{5}\b", "-<id>"),
+        (r"1-[0-9a-f]{8}-[0-9a-f]{24}\b", "<id>"),
+        (r"-(?=[a-z]*[0-9])[a-z0-9]{8,10}-[a-z0-9]{5}\b", "-<id>"),
         (
-            r"[0-9A-Za-z](?<!\w.)(?:"
+            r"[0-9A-Za-z](?<!\w.)(?!(?<=0)x)(?:"
             r"(?<=[0-9a-fA-F])(?:(?<=[0-9])[0-9]*[a-fA-F]|(?<=[a-fA-F])[a-fA-F]*[0-9])[0-9a-fA-F]*\b(?<=[0-9a-fA-F]{7})"
             r"|(?=[0-9]*[A-Za-z]+[0-9]+[A-Za-z]+[0-9]|[0-9]+[A-Za-z]+[0-9]+[A-Za-z]|[A-Za-z]+[0-9]+[A-Za-z]+[0-9])[0-9A-Za-z]{9,}\b"
             r"|(?<=[rmctjse])(?:eq|sg|all|oolu|hatcmpl|un|ob|ask|ess|race|vt|xn)[_-](?=[A-Za-z]*\d)[A-Za-z0-9]{8,}\b)",
             "<id>",
         ),
+        (r"_[0-9a-f]{12,}\b", "_<id>"),
+        # letters of both sizes and digits in between, as no one names things
+        (r"[A-Za-z0-9](?<![\w-].)(?=[\w-]*[A-Z])(?=[\w-]*[a-z])(?=(?:[\w-]*?[0-9][A-Za-z_-]){2})[\w-]{15,}", "<id>"),
+        (r"<id>-[0-9a-fA-F]{4,12}\b", "<id>"),
     )
 )
 
@@ -121,6 +153,23 @@ _LINES: Final = tuple(
             r"(?: |: ?| ?= ?|#)\d+(?:-\d+)?\b",
             "<line>",
         ),
+        (
+            "error warning",  # a linter's places, under the name of the file
+            r"(?m)^ *\d+:\d+(?= +(?:error|warning))",
+            "<line>",
+        ),
+        ("lines of output", r"\[\d+ lines of output\]", ""),
+        ("-rss: -vm:", r"-(?:vm|rss):\d+kB", ""),
+        ("exec- orker- gw pool-", r"(?:exec-|[wW]orker-|gw|pool-)(?<![a-z]gw)\d+\b", "<pid>"),
+        ("etry etry-after", r"[rR]etry[-_ ]?[aA]fter\W{1,3}\d+", "retry after"),
+        (
+            "remote client peer from src source",
+            r"(?:remote|client|peer|from|source|src)[\w-]*\W{1,3}[\d.]{7,15}:(?:3[2-9]|[456]\d)\d{3}\b",
+            "<source>",
+        ),
+        ("0 1 2 3 4 5 6 7 8 9", r"[0-9](?<![\w.].)[0-9]{10,}\b(?!\.)", "<id>"),
+        ("node:internal", r"node:internal([\w/]*):\d+(?::\d+)?", r"node:internal\1:<line>"),
+        ("M S C X", r"(?m)^\d+:[MSCX] (?=<time>)", ""),
         ("$", r"\$(?<=[A-Za-z$]\$)\d+", "$<n>"),
         ("#", r"#\d{5,}\b", "#<id>"),
         ("@@", r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", "@@"),
@@ -145,21 +194,25 @@ def undrawn(text: str) -> str:
 
 def mask(text: str) -> str:
     """A few lines with times, durations, ids, addresses, pids, temporary paths and bars masked."""
-    if _DIGIT.search(text) is not None:
-        compares = any(word in text for word in _COMPARING)
-        text = (_TIME_ASIDE if compares else _TIME).sub("<time>", text)
-        text = _MONTH_FIRST.sub("<time>", text)
-        if "<time>" in text:
-            for pattern, to in _TIME_MORE:
-                text = pattern.sub(to, text)
-        for pattern, to in _BRACKETS:
+    text = _BAR.sub(" ", text)
+    if _DIGIT.search(text) is None:
+        return _by_word(text, _BY_WORD)
+    compares = any(word in text for word in _COMPARING)
+    if "-" in text:
+        text = _UUID.sub("<id>", text)
+    text = (_TIME_ASIDE if compares else _TIME).sub("<time>", text)
+    text = _MONTH_FIRST.sub("<time>", text)
+    if "<time>" in text:
+        for pattern, to in _TIME_MORE:
             text = pattern.sub(to, text)
-        text = _by_word(text, _BY_WORD)
-        text = (_DURATION_ASIDE if compares else _DURATION).sub("<duration>", text)
-        if _MIXED.search(text) is not None:
-            for pattern, to in _IDS:
-                text = pattern.sub(to, text)
-    return _BAR.sub(" ", text)
+    for pattern, to in _BRACKETS:
+        text = pattern.sub(to, text)
+    text = _by_word(text, _BY_WORD)
+    text = (_DURATION_ASIDE if compares else _DURATION).sub("<duration>", text)
+    if _MIXED.search(text) is not None:
+        for pattern, to in _IDS:
+            text = pattern.sub(to, text)
+    return text
 
 
 def mask_lines(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from core.progress.normalise import clean, mask, mask_lines, skeleton
 
 #: Weights of evidence, in twentieths of a certain repetition.
-WHOLE, SALIENT, CAUSE, REASON = 20, 15, 12, 8
+WHOLE, SALIENT, CAUSE, REFUSED, REASON = 20, 15, 15, 12, 8
 
 _ENTIRE = 2_000  # characters up to which an output is read with care as a whole
 _HEAD, _TAIL = 600, 1_000  # of a longer one; the rest only by its skeleton
@@ -31,11 +31,13 @@ _WRAPPER = re.compile(
     r"|warn(?:ing)?|info|debug|failed|failure|stderr|stdout|exception|critical)(?=[\]:!)\s-]|$)))+[\W_]*"
 )
 _CAUSE: Final = re.compile(
-    r"\b(E[A-Z]{4,}\b|(?i:no module named|cannot find module|cannot import name|command not found"
+    r"\b(E(?!RROR|XCEPTION|XPECT|XIT|MPTY|NDED)[A-Z]{4,}\b"
+    r"|(?i:no module named|cannot find module|cannot import name|command not found"
     r"|no such file or directory|permission denied|connection refused|connection reset|could not resolve host"
     r"|name or service not known"
     r"|temporary failure in name resolution|network is unreachable|no route to host|no space left on device"
     r"|address already in use|certificate verify failed|externally-managed-environment|too many requests|rate limit"
+    r"|service unavailable|bad gateway|gateway time-?out|max retries exceeded|deadline exceeded"
     r"|quota exceeded|invalid api key|authentication failed|read-only file system|out of memory))"
 )
 _CODES = {
@@ -100,6 +102,7 @@ _ACK: Final = re.compile(
 )
 _NEGATIVE: Final = re.compile(
     r"(?i)^\W*(?:no (?:results?|match(?:es)?|files?|hits?|entries|documents?|records?|data|items?)\b.{0,80}"
+    r"|\{[^][{}]*\"(?:results?|hits?|items?|matches|data|documents|records|rows|entries)\": ?\[\][^][]*\}"
     r"|nothing (?:was )?found.{0,40}|(?:0|zero) (?:results?|match(?:es)?|hits?|items?)\b.{0,40}|not found|\[\]|\{\}"
     r"|.{0,40}(?:returned|found) (?:no|0|zero)\b.{0,60}|exit(?:ed)? (?:code|status|with)\W{0,3}\d+)\W*$"
 )
@@ -123,8 +126,10 @@ class Answer:
     """An answer of the world.
 
     `key` is equal for answers that say the same, `raw` for identical ones. `ack` says "done" and nothing more,
-    `negative` says "nothing there", `long` is too much to be a coincidence. `failures` are (key, weight) under
-    which a failure is counted, the most exact first; `lines` tells failures apart that differ in line numbers.
+    `negative` says "nothing there", `long` is too much to be a coincidence. `bare` is little but times,
+    ids and the like, so that they are what was asked for. `failures` are (key, weight) under
+    which a failure is counted, the most exact first; `lines` tells failures apart that differ in line numbers;
+    `shape` is equal for failures that differ in nothing but what was asked for, 0 where they do not repeat it.
     """
 
     key: int
@@ -136,6 +141,8 @@ class Answer:
     text: str
     failures: tuple[tuple[int, int], ...] = ()
     lines: int = 0
+    shape: int = 0
+    bare: bool = False
 
 
 # --- calls ---------------------------------------------------------------------------------------------
@@ -226,46 +233,80 @@ def as_text(output: Any) -> str:
     return "" if output is None else _canonical(output)
 
 
+#: Arguments that hold a piece of text, not a name: a refusal that repeats it is the same refusal.
+_TEXTS: Final = frozenset(
+    {"old", "new", "search", "find", "pattern", "needle", "replace", "replacement", "content", "text", "diff", "patch"}
+    | {"old_str", "old_string", "old_text", "new_str", "new_string", "new_text", "insert_text", "file_text", "anchor"}
+    | {"snippet", "before", "after", "original", "updated", "target_text", "code", "input"}
+)
+
+
 def echoes(args: Any) -> tuple[str, ...]:
-    """Phrases of the call that its failure may repeat: at most 4, never a bare name, path or address."""
-    values = args.values() if isinstance(args, dict) else (args,)
-    found = (v.strip() for v in values if isinstance(v, str) and 12 <= len(v) <= 2_000)
-    return tuple(v for v in found if " " in v or "\n" in v)[:4]
+    """Phrases of the call that its failure may repeat, longest first: at most 8, never a bare name, path or address."""
+    named = args.items() if isinstance(args, dict) else (("", args),)
+    found: set[str] = set()
+    for name, value in named:
+        if not isinstance(value, str) or len(value) > 2_000:
+            continue
+        word = value.strip()
+        if (len(word) >= 12 and (" " in word or "\n" in word)) or (len(word) >= 3 and name in _TEXTS):
+            found |= {value, word, repr(value)[1:-1], json.dumps(value)[1:-1]}
+    if args and isinstance(args, (dict, list)):
+        found |= {text for text in (repr(args), json.dumps(args, default=repr), _canonical(args)) if len(text) <= 600}
+    return tuple(sorted((text for text in found if len(text) >= 3), key=len, reverse=True)[:8])
 
 
-def read_answer(output: str, ok: bool, echoed: tuple[str, ...] = (), *, rejected: bool = False) -> Answer:
-    """What the world answered. `echoed` are phrases of the call, masked in a failure; `rejected` is a call that
-    never ran, so that nothing but the refusal was said."""
+_ASKED = re.compile(r"[\w.-]*[A-Za-z.][\w.-]*")
+_DOTTED_QUAD = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}\Z")
+
+
+def asked(args: Any) -> frozenset[str]:
+    """The names and versions a call asks for, at most 80 words: plain numbers and addresses are none."""
+    values = list(args.values()) if isinstance(args, dict) else args
+    words = _ASKED.findall(as_text(values)[:1_500])[:80]
+    return frozenset(word.strip(".-") for word in words if not _DOTTED_QUAD.match(word))
+
+
+def unasked(text: str, words: frozenset[str]) -> str:
+    """The text without the words that the call asked for."""
+    return _ASKED.sub(lambda m: "<name>" if m.group().strip(".-") in words else m.group(), text)
+
+
+def read_answer(output: str, ok: bool, tool: str = "", args: Any = None, *, rejected: bool = False) -> Answer:
+    """What the world answered to a call. What a failure repeats of the call is masked in it; `rejected` is a call
+    that never ran, so that nothing but the refusal was said."""
     text = _sorted_json(output)
     head, tail = _window(text)
-    short = not tail and len(head) <= 2_000
-    failed = not ok or (short and _refuses(head))
-    if failed:
-        return _failure(output, text, head, tail, echoed, rejected)
+    if not ok or (not tail and _refuses(head)):
+        return _failure(output, text, head, tail, tool, args, rejected)
     shown = mask(head)
     if tail:
         shown = shown[:_HEAD_KEPT] + "\n…\n" + mask(tail)[-_TAIL_KEPT:]
     shown = _squeeze(shown)
-    rest = skeleton(text) if tail else 0
     few = len(shown) <= 200
     negative = few and _NEGATIVE.match(shown) is not None
+    masked = _MASKED.findall(shown)
     return Answer(
-        key=hash((shown, rest)),
+        key=hash(("nothing", unasked(shown, asked(args))) if negative else (shown, skeleton(text) if tail else 0)),
         raw=hash(output),
         failed=False,
         ack=not shown or (few and not negative and _ACK.match(shown) is not None),
         negative=negative,
         long=len(shown) > 200 or shown.count("\n") >= 3,
         text=shown[:500],
+        bare=not negative and len(shown) - sum(map(len, masked)) < _BARE * len(masked),
     )
 
 
-def _failure(output: str, text: str, head: str, tail: str, echoed: tuple[str, ...], rejected: bool) -> Answer:
-    for phrase in echoed:
-        if phrase in head:
-            head = head.replace(phrase, "<arg>")
-        if phrase in tail:
-            tail = tail.replace(phrase, "<arg>")
+_MASKED = re.compile(r"<(?:time|id|duration|address|tmp|pid)>")
+_BARE = 80  # characters about each thing masked: with more there is something else to an answer
+
+
+def _failure(output: str, text: str, head: str, tail: str, tool: str, args: Any, rejected: bool) -> Answer:
+    for phrase in echoes(args):
+        head, tail = head.replace(phrase, "<arg>"), tail.replace(phrase, "<arg>")
+    if len(tool) > 2 and (rejected or "tool" in head):
+        head = re.sub(rf"\b{re.escape(tool)}\b", "<tool>", head)
     first, last = _salient(head), _salient(tail)
     if tail:
         first, last = first[:5], last[-8:]
@@ -274,7 +315,7 @@ def _failure(output: str, text: str, head: str, tail: str, echoed: tuple[str, ..
     everything = "\n".join(sorted({core for core in cores if core}))
     # of a long output the end says how it ended
     telling = "\n".join(sorted({core for core in cores[len(first) :] if core})) if last else everything
-    whole = hash((1, everything, skeleton(text if tail else head)))
+    whole = hash((1, everything, skeleton(text if tail else mask_lines(mask(head)))))
     failures = [(whole, WHOLE), (hash((2, telling)), SALIENT)]
     cause = None if _COUNTS_TESTS.search(everything) else _cause(cores)
     if cause is not None:
@@ -282,9 +323,25 @@ def _failure(output: str, text: str, head: str, tail: str, echoed: tuple[str, ..
         if cause[0] in _OF_SURROUNDINGS:
             failures.append((hash((4, cause[0])), REASON))
     if rejected:
-        failures.append((hash((5, _QUOTED.sub("<name>", telling))), CAUSE))
+        failures.append((hash((5, _QUOTED.sub("<name>", telling))), REFUSED))
     empty = not telling or _NEGATIVE.match(telling) is not None
-    return Answer(whole, hash(output), True, False, empty, False, telling[:500], tuple(failures), hash(exact))
+    said = telling[-_SHAPE_MOST:]
+    shape = unasked(said, asked(args))
+    return Answer(
+        key=whole,
+        raw=hash(output),
+        failed=True,
+        ack=False,
+        negative=empty,
+        long=False,
+        text=telling[:500],
+        failures=tuple(failures),
+        lines=hash(exact),
+        shape=0 if shape == said else hash((6, shape)),
+    )
+
+
+_SHAPE_MOST = 600
 
 
 def _window(text: str) -> tuple[str, str]:

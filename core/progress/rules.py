@@ -15,6 +15,7 @@ FAILURE: Final = (4 * WHOLE, 6 * WHOLE)
 IDENTICAL: Final = (4, 6)
 IDENTICAL_DRIFTING: Final = (6, 8)  # the same but for times and ids: a benchmark may be run five times
 IDENTICAL_SLEEPING: Final = (6, 10)  # the command itself waits
+GUESS, GUESS_NUMBERED = 6, 9  # what weighs the refusal of another thing, where a certain repetition weighs WHOLE
 WAITING: Final = (10, 16)
 WAITING_DRIFTING: Final = (20, 40)
 WAITING_HARDLY: Final = (8, 12)  # polls that do not wait between
@@ -130,6 +131,23 @@ def failures(state: State, seen: Seen, waits: bool, where: int) -> list[Finding]
     return findings
 
 
+def in_vain(state: State, seen: Seen, waits: bool, where: int) -> list[Finding]:
+    """The same refusal of one thing after another, with nothing learnt between: guesses, be they names or versions."""
+    call, answer = seen.call, seen.answer
+    if answer.shape == 0 or waits:
+        return []
+    tally = state.failures.get(answer.shape)
+    if tally is None or tally.progress != state.progress:
+        tally = Tally(where, where, progress=state.progress)
+    state.failures.put(answer.shape, tally)
+    before, tally.call = tally.call, call
+    if not tally.met(where, state.turns, call):
+        return []
+    numbered = before is not None and _DIGITS.sub("0", before.text) == _DIGITS.sub("0", call.text)
+    tally.score += GUESS_NUMBERED if numbered else GUESS
+    return _found("same_failure", answer.shape, tally, tally.score, FAILURE, answer.text)
+
+
 def waiting(state: State, step: Step, call: Call, answer: Answer, where: int) -> list[Finding]:
     """Waiting for something that does not move: has patience, most of all where only a clock moves."""
     tally = state.waiting.get(call.key)
@@ -189,7 +207,7 @@ def same_answer(state: State, seen: Seen, where: int) -> list[Finding]:
     call, answer = seen.call, seen.answer
     if answer.failed or answer.ack:
         return []
-    tally = _tally(state.answers, answer.key, where)
+    tally = _tally(state.answers, seen.told, where)
     before, tally.call = tally.call, call
     if not tally.met(where, state.turns, call):
         return []
@@ -197,7 +215,7 @@ def same_answer(state: State, seen: Seen, where: int) -> list[Finding]:
         tally.score += 20 if before is None else 0
         return []
     tally.score += _alikeness(before.text, call.text, answer)
-    return _found("same_answer", answer.key, tally, tally.score, ANSWERS, answer.text)
+    return _found("same_answer", seen.told, tally, tally.score, ANSWERS, answer.text)
 
 
 _WORD = re.compile(r"\w+")
