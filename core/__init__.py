@@ -107,11 +107,12 @@ if TYPE_CHECKING:
         EffectResponse,
         Transport,
     )
+    from core.costs import WAYS, add_up
     from core.events import Event, encode
     from core.forking import CannotFork, fork_session
     from core.lab.comparison import compare, preferred
     from core.lab.evaluator import Bench, Judged, evaluate, judged_by, totals
-    from core.lab.experiment import Attempts, load_experiment, run_experiment
+    from core.lab.experiment import Attempts, Experiment, load_experiment, run_experiment
     from core.lab.families import families_of, families_of_all
     from core.lab.handover import Start, lay_out
     from core.lab.judging import Preference, Rubric, SameFamily, refuse_kin
@@ -129,8 +130,20 @@ if TYPE_CHECKING:
     )
     from core.lab.lineage import tree_of
     from core.lab.modeljudge import JudgeDriver, ModelJudge, NoJudge
-    from core.lab.records import Reading, Record
-    from core.lab.runner import Job, Lost, NotAPreset, Preset, Ran, Runner, Setting, resolve_preset
+    from core.lab.records import Reading, Record, built_path, built_tree
+    from core.lab.runner import (
+        BUILDER,
+        Build,
+        Job,
+        Lost,
+        NotAPreset,
+        Preset,
+        Ran,
+        Runner,
+        Setting,
+        builder_preset,
+        resolve_preset,
+    )
     from core.lab.suite import BadSuite, CannedTool, Suite, load_suite
     from core.launch import Busy, LaunchInput, Mailbox, NoSuchSession, Outcome, launch_agent, outside
     from core.policy import limits_from, limits_to_json
@@ -147,6 +160,7 @@ if TYPE_CHECKING:
         SecretRow,
         Secrets,
         SecretsError,
+        SecretsStatus,
         SessionInfo,
         Store,
         StoreError,
@@ -186,8 +200,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "core.lab.suite": "BadSuite CannedTool Suite load_suite",
-    "core.lab.runner": "Job Lost NotAPreset Preset Ran Runner Setting resolve_preset",
-    "core.lab.records": "Reading Record",
+    "core.lab.runner": "BUILDER Build Job Lost NotAPreset Preset Ran Runner Setting builder_preset resolve_preset",
+    "core.lab.records": "Reading Record built_path built_tree",
     "core.lab.lineage": "tree_of",
     "core.lab.families": "families_of families_of_all",
     "core.lab.judging": "Preference Rubric SameFamily refuse_kin",
@@ -197,7 +211,7 @@ _HOMES = {
     ),
     "core.lab.modeljudge": "JudgeDriver ModelJudge NoJudge",
     "core.lab.handover": "Start lay_out",
-    "core.lab.experiment": "Attempts load_experiment run_experiment",
+    "core.lab.experiment": "Attempts Experiment load_experiment run_experiment",
     "core.lab.evaluator": "Bench Judged evaluate judged_by totals",
     "core.lab.comparison": "compare preferred",
     "core.bundle.schemas": "judge_schema",
@@ -242,13 +256,14 @@ _HOMES = {
     "core.effects.redaction": "Redactor redact",
     "core.effects.redirects": "MAX_REDIRECTS REDIRECTS follow_redirect",
     "core.effects.requests": "Allowed Binding DenialReason Denied EffectRequest EffectResponse Transport",
+    "core.costs": "WAYS add_up",
     "core.events": "Event encode",
     "core.forking": "CannotFork fork_session",
     "core.launch": "Busy LaunchInput Mailbox NoSuchSession Outcome launch_agent outside",
     "core.policy": "limits_from limits_to_json",
     "core.ports": (
         "ChannelEntry CommandResult Engine EngineError Host Revision Sandbox SandboxUnavailable SearchHit SecretRow "
-        "Secrets SecretsError SessionInfo Store StoreError TreeEntry ValidationRun Workspace"
+        "Secrets SecretsError SecretsStatus SessionInfo Store StoreError TreeEntry ValidationRun Workspace"
     ),
     "core.progress": "ProgressGuard Step Verdict",
     "core.provider": (

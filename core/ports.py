@@ -225,6 +225,11 @@ class Store(Protocol):
         A `message` of the assistant's clears the draft in the same transaction. Once it returns, they
         survive kill -9."""
 
+    def append_all(
+        self, batches: Sequence[tuple[str, Sequence[tuple[str, Mapping[str, Any]]], Mapping[str, Any] | None]]
+    ) -> list[list[Event]]:
+        """Several appends (session, events, columns), in their order and in one transaction: all or none."""
+
     def events(
         self, session: str, *, after: int = 0, limit: int | None = None, kinds: Iterable[str] | None = None
     ) -> Iterator[Event]:
@@ -352,6 +357,16 @@ class SecretRow:
     where: str
 
 
+@dataclass(frozen=True, slots=True)
+class SecretsStatus:
+    """Where values would be kept here and now, in words: `refused` where none can be kept or taken; `fix` is the one
+    command that mends it, or makes it do without a person, empty where there is nothing to mend."""
+
+    where: Literal["keyring", "file", "refused"]
+    message: str
+    fix: str = ""
+
+
 class Secrets(Protocol):
     """Where credential values are kept: usable, never shown again. Values go in; only the effect host takes them
     out. A value belongs to exactly (agent, name, binding); see `core.effects.credentials.binding_id`.
@@ -384,6 +399,9 @@ class Secrets(Protocol):
 
     def unlock(self, passphrase: str) -> None:
         """Take the passphrase of the encrypted file, or the one to make it with."""
+
+    def status(self) -> SecretsStatus:
+        """Where values are kept here. Asks nobody, takes seconds at most, and raises nothing but StoreError."""
 
 
 C = TypeVar("C")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from core import SHORTEST_SECRET, SecretRow, SecretsError, Store
-from impl.secrets.sealed import SealedFile, locked
+from core import SHORTEST_SECRET, SecretRow, SecretsError, SecretsStatus, Store
+from impl.secrets.sealed import FILE, VARIABLE, SealedFile, locked
 from impl.secrets.system import SystemKeyring, find_keyring
 
 if TYPE_CHECKING:
@@ -63,6 +63,27 @@ class KeptSecrets:
     def unlock(self, passphrase: str) -> None:
         """Take the passphrase of the file, or of the one to be made. Raises SecretsError `wrong_passphrase`."""
         self._file.unlock(passphrase)
+
+    def status(self) -> SecretsStatus:
+        """Where values are kept here, or why none can be; see the port."""
+        keyring = self._system()
+        away = sum(row.where == "keyring" for row in self._rows())
+        if keyring is None and away:
+            words = "is" if away == 1 else "are"
+            message = f"{away} of the values {words} in a system keyring that cannot be reached from here."
+            return SecretsStatus("refused", message, "artificer credentials set AGENT NAME")
+        path = self._home / FILE
+        try:
+            self._file.check()
+        except SecretsError as error:
+            return SecretsStatus("refused", f"{error.message} {error.hint}", _mends(error, path))
+        if keyring is not None:
+            return SecretsStatus("keyring", f"the system keyring ({keyring.name})")
+        if self._file.unlocked:
+            return SecretsStatus("file", f"no system keyring; encrypted in {path} with the passphrase of {VARIABLE}")
+        what = "its passphrase" if self._file.exists else "a new passphrase"
+        message = f"no system keyring; encrypted in {path}, and {what} is asked for in a terminal"
+        return SecretsStatus("file", message, _PASSPHRASE)
 
     # --- changing and taking -----------------------------------------------------------------------
 
@@ -156,6 +177,20 @@ class KeptSecrets:
                     home = os.urandom(8).hex()
                     self._store.set_value(HOME_ID, home)
         return f"{home}/{_entry(row)}"
+
+
+_PASSPHRASE: Final = f"read -rs {VARIABLE} && export {VARIABLE}"
+
+
+def _mends(error: SecretsError, path: Path) -> str:
+    """The command that mends what is wrong with the encrypted file."""
+    match error.code:
+        case "wrong_passphrase":
+            return _PASSPHRASE
+        case "damaged":
+            return f"mv '{path}' '{path}.damaged'"
+        case _:
+            return ""
 
 
 def _entry(row: SecretRow) -> str:

@@ -84,6 +84,17 @@ class SealedFile:
         """Whether a passphrase was given. That it is the right one shows when it is used."""
         return self._passphrase is not None
 
+    def check(self) -> None:
+        """That the file can be read, where there is one, and that a passphrase that was given is right for it (or
+        fit for a new one). Raises SecretsError."""
+        content = self._read()
+        if self._passphrase is None:
+            return
+        if content is None:
+            _check_new(self._passphrase)
+        else:
+            self._derive(content, self._passphrase)
+
     def unlock(self, passphrase: str) -> None:
         """Take the passphrase; for a new file one of at least eight characters. Raises SecretsError."""
         content = self._read()

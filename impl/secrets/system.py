@@ -56,6 +56,11 @@ class SystemKeyring:
     def __init__(self, backend: KeyringBackend) -> None:
         self._backend = backend
 
+    @property
+    def name(self) -> str:
+        """What the keyring calls itself."""
+        return str(getattr(self._backend, "name", type(self._backend).__name__))
+
     def put(self, account: str, value: str) -> None:
         """Keep a value, and see that it really is kept."""
 

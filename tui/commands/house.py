@@ -14,7 +14,7 @@ from tui.commands.hosting import build_host
 from tui.commands.sessions import Json
 
 if TYPE_CHECKING:
-    from core import Host
+    from core import Host, Sandbox
     from impl.settings import Settings
 
 PREFLIGHT_S = 1.2
@@ -103,7 +103,7 @@ def _provider_line(row: Any) -> str:
 
 
 def doctor(as_json: Json = False) -> int:
-    """Check this machine: home, store, sandboxes, providers, terminal, git."""
+    """Check this machine and say what mends it: store, keyring, sandboxes, network, git, providers, terminal."""
     import asyncio
 
     checks = asyncio.run(_checks())
@@ -124,10 +124,12 @@ async def _checks() -> list[dict[str, Any]]:
     import asyncio
     import platform
 
-    sandboxes, thinking = await asyncio.gather(_sandbox_checks(), _providers())
+    sandboxes, thinking, kept = await asyncio.gather(
+        _sandbox_checks(), _providers(), asyncio.to_thread(_store_and_keys)
+    )
     return [
         _check("python", True, f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
-        _store_check(),
+        *kept,
         *sandboxes,
         _git_check(),
         *(
@@ -138,17 +140,28 @@ async def _checks() -> list[dict[str, Any]]:
     ]
 
 
-def _store_check() -> dict[str, Any]:
+def _store_and_keys() -> list[dict[str, Any]]:
+    """The store, and where values of credentials are kept, which the store indexes."""
+    from impl import compose
     from impl.settings import SettingsError, home_directory
 
     try:
-        host = build_host()
-        host.store.set_value("doctor", None)
+        host = compose.build_host()
     except core.StoreError as error:
-        return _check("store", False, error.message, error.hint)
+        return [_check("store", False, error.message, error.hint)]
     except SettingsError as error:
-        return _check("settings", False, str(error), "Mend the file or variable named here.")
-    return _check("store", True, str(home_directory()))
+        return [_check("settings", False, str(error), "Mend the file or variable named here.")]
+    try:
+        host.store.set_value("doctor", None)
+        found = [_check("store", True, str(home_directory()))]
+        status = host.secrets.status() if host.secrets is not None else None
+    except core.StoreError as error:
+        return [_check("store", False, error.message, error.hint)]
+    finally:
+        host.store.close()
+    if status is not None:
+        found.append(_check("keyring", status.where != "refused", status.message, status.fix, needed=False))
+    return found
 
 
 async def _sandbox_checks() -> list[dict[str, Any]]:
@@ -156,20 +169,44 @@ async def _sandbox_checks() -> list[dict[str, Any]]:
 
     from impl.compose import sandbox_options
     from impl.sandboxes import SANDBOXES
-    from impl.settings import home_directory, load_settings
+    from impl.settings import SettingsError, home_directory, load_settings
 
-    options = sandbox_options(home_directory(), load_settings())()
+    try:
+        options = sandbox_options(home_directory(), load_settings())()
+    except SettingsError:
+        return []  # said already, and what they say of sandboxes is not known
     found = [make(options) for make in SANDBOXES.values()]
     problems = await asyncio.gather(*(sandbox.probe() for sandbox in found))
     rows = []
     for sandbox, problem in zip(found, problems, strict=True):
-        words = problem or ("works, unsafe: no isolation" if sandbox.unsafe else "works")
-        if note := getattr(sandbox, "note", ""):
-            words = f"{words}; {note}"
-        rows.append(_check(f"sandbox {sandbox.name}", problem is None, words, needed=False))
+        if problem is not None:
+            rows.append(_check(f"sandbox {sandbox.name}", False, problem, _command_in(problem), needed=False))
+        elif sandbox.unsafe:
+            rows.append(_check(f"sandbox {sandbox.name}", True, "works, unsafe: no isolation", needed=False))
+        else:
+            rows += await _isolating(sandbox)
     works = any(problem is None and not s.unsafe for s, problem in zip(found, problems, strict=True))
     words = "isolation works" if works else "none isolates here: what runs source code asks first"
     return [*rows, _check("isolation", works, words, "apt install bubblewrap", needed=False)]
+
+
+async def _isolating(sandbox: Sandbox) -> list[dict[str, Any]]:
+    """The rows of a kind that works and isolates: itself, and its network."""
+    lacking = await sandbox.no_network()
+    words = f"none: {lacking}" if lacking else "public addresses only"
+    fix = _command_in(lacking or "")
+    return [
+        _check(f"sandbox {sandbox.name}", True, "works", needed=False),
+        _check(f"network {sandbox.name}", lacking is None, words, fix, needed=False),
+    ]
+
+
+def _command_in(problem: str) -> str:
+    """The first command that the words of a problem name."""
+    import re
+
+    found = re.search(r"`([^`]+ [^`]+)`", problem)
+    return found[1] if found else ""
 
 
 def _git_check() -> dict[str, Any]:
@@ -182,12 +219,18 @@ def _git_check() -> dict[str, Any]:
 
 
 def _terminal_check() -> dict[str, Any]:
+    import locale
     import os
     import shutil
 
+    term, encoding = os.environ.get("TERM") or "", locale.getpreferredencoding(False)
     colours = os.environ.get("COLORTERM", "") or "256 or fewer colours"
     size = shutil.get_terminal_size()
-    words = f"{os.environ.get('TERM') or 'no TERM'}, {colours}, {size.columns}x{size.lines}"
+    words = f"{term or 'no TERM'}, {colours}, {size.columns}x{size.lines}, {encoding}"
+    if term in ("", "dumb"):
+        return _check("terminal", False, f"{words}: the app cannot draw", "export TERM=xterm-256color", needed=False)
+    if encoding.upper().replace("-", "") != "UTF8":
+        return _check("terminal", False, f"{words}: not UTF-8", "export LANG=C.UTF-8", needed=False)
     return _check("terminal", True, words, needed=False)
 
 

@@ -195,3 +195,41 @@ print([name for name in ("keyring", "cryptography", "secretstorage") if name in 
 """
     done = subprocess.run([sys.executable, "-P", "-c", code, str(home)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# --- where values are kept, in words -------------------------------------------------------------------
+
+
+def test_with_a_keyring_it_is_named(opened: Open, memory: MemoryKeyring) -> None:
+    status = opened().status()
+    assert (status.where, status.fix) == ("keyring", "")
+    assert memory.asked == 0
+
+
+def test_with_a_passphrase_the_file_is_named(opened: Open, passphrase: str) -> None:
+    status = opened().status()
+    assert (status.where, "ARTIFICER_PASSPHRASE" in status.message, status.fix) == ("file", True, "")
+
+
+def test_a_wrong_passphrase_is_a_refusal(opened: Open, passphrase: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened().put("clerk", "token", "b1", VALUE)
+    monkeypatch.setenv("ARTIFICER_PASSPHRASE", "wrong horse battery")
+    status = opened().status()
+    assert (status.where, "not the passphrase" in status.message) == ("refused", True)
+    assert status.fix.endswith("export ARTIFICER_PASSPHRASE")
+
+
+def test_a_damaged_file_is_a_refusal_with_what_moves_it_away(opened: Open, passphrase: str, home: Path) -> None:
+    (home / "secrets.enc").write_text("{}")
+    status = opened().status()
+    assert (status.where, status.fix) == ("refused", f"mv '{home}/secrets.enc' '{home}/secrets.enc.damaged'")
+
+
+def test_values_in_a_keyring_that_is_gone_are_a_refusal(
+    opened: Open, memory: MemoryKeyring, passphrase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with system_keyring(memory):
+        opened().put("clerk", "token", "b1", VALUE)
+    status = opened().status()
+    assert (status.where, "cannot be reached" in status.message) == ("refused", True)
+    assert status.fix == "artificer credentials set AGENT NAME"

@@ -6,12 +6,15 @@ import asyncio
 import shutil
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from keyring.backends.null import Keyring as NullKeyring
 
 from core import ProviderStatus, ask_cli, register_provider
 from tests.harness.clis import StandIn
 from tests.harness.commands import expecting
+from tests.harness.keyrings import MemoryKeyring, system_keyring
 from tests.harness.scripted import ScriptedProvider
 
 
@@ -67,6 +70,56 @@ def test_a_provider_that_does_not_say_whether_it_is_ready_has_a_state_of_the_lis
 def test_the_doctor_looks_at_everything_an_agent_needs(home: Path) -> None:
     names = {row["name"] for row in expecting(0, "doctor").value}
     assert {"python", "store", "sandbox bubblewrap", "sandbox process", "git", "provider offline"} <= names
+
+
+def doctors(name: str, code: int = 0) -> dict[str, Any]:
+    """One row of the doctor's."""
+    return next(row for row in expecting(code, "doctor").value if row["name"] == name)
+
+
+def test_the_doctor_says_where_values_are_kept_and_how_to_do_without_a_person(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with system_keyring(MemoryKeyring()):
+        assert doctors("keyring")["message"].startswith("the system keyring (")
+    with system_keyring(NullKeyring()):
+        row = doctors("keyring")
+        assert (row["ok"], str(home / "secrets.enc") in row["message"]) == (True, True)
+        assert row["fix"] == "read -rs ARTIFICER_PASSPHRASE && export ARTIFICER_PASSPHRASE"
+        monkeypatch.setenv("ARTIFICER_PASSPHRASE", "short")
+        row = doctors("keyring")
+        assert (row["ok"], "at least 8 characters" in row["message"]) == (False, True)
+
+
+def test_the_doctor_names_the_command_that_gives_a_sandbox_or_its_network(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("impl.sandboxes.pasta.find", lambda: "pasta is not installed: `apt install passt` (or so).")
+    if not doctors("sandbox bubblewrap")["ok"]:
+        pytest.skip("bubblewrap does not work here")
+    row = doctors("network bubblewrap")
+    assert (row["ok"], row["fix"]) == (False, "apt install passt")
+    monkeypatch.setattr("shutil.which", lambda program, path=None: None)
+    assert doctors("sandbox bubblewrap")["fix"] == "apt install bubblewrap"
+    assert doctors("sandbox docker")["fix"] == "apt install docker.io"
+
+
+@pytest.mark.parametrize(
+    ("term", "encoding", "ok", "fix"),
+    [
+        ("xterm-256color", "UTF-8", True, ""),
+        ("dumb", "UTF-8", False, "export TERM=xterm-256color"),
+        ("", "UTF-8", False, "export TERM=xterm-256color"),
+        ("xterm", "ANSI_X3.4-1968", False, "export LANG=C.UTF-8"),
+    ],
+)
+def test_the_doctor_says_what_a_terminal_lacks(
+    home: Path, monkeypatch: pytest.MonkeyPatch, term: str, encoding: str, ok: bool, fix: str
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setattr("locale.getpreferredencoding", lambda setlocale=True: encoding)
+    row = doctors("terminal")
+    assert (row["ok"], row["fix"]) == (ok, fix)
 
 
 def test_a_home_that_cannot_be_used_makes_the_doctor_fail_with_its_remedy(tmp_path: Path, home: Path) -> None:
