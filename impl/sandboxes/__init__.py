@@ -40,7 +40,8 @@ async def choose(requested: str | None = None, options: Options | None = None) -
 
     A kind that was asked for is never replaced: SandboxUnavailable where it does not work here or is unknown.
     Without a request the first isolating kind that works is taken, else the unsafe `process`, and the reason says so
-    (and why workspaces get no network, where that is known already). Nothing is pulled or started by choosing.
+    (and why workspaces get no network, where that is known already). Where it is not Docker though a daemon answers,
+    the person who waits for the first command is told. Nothing is pulled or started by choosing.
     """
     from core import SandboxUnavailable
 
@@ -53,11 +54,16 @@ async def choose(requested: str | None = None, options: Options | None = None) -
             raise SandboxUnavailable(f"The sandbox `{requested}` does not work here: {problem}")
         return sandbox, "as asked for"
     problems: list[str] = []
+    passed_over = ""
     for name in PREFERENCE:
         sandbox = SANDBOXES[name](options)
         problem = await sandbox.probe()
         if problem is None:
+            if passed_over:
+                setattr(sandbox, "instead_of", passed_over)  # noqa: B010 - not every kind can be a second choice
             note = getattr(sandbox, "note", "")
             return sandbox, " ".join([*problems, *([f"No network: {note}"] if note else [])])
         problems.append(f"{name}: {problem}")
+        if getattr(sandbox, "answers", False):
+            passed_over = problems[-1]
     return SANDBOXES["process"](options), " ".join(["Commands run unisolated (unsafe).", *problems])

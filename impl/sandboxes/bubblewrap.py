@@ -228,7 +228,8 @@ def _content(text: str) -> int:
 class BubblewrapSandbox:
     """The sandbox kind `bubblewrap`: one set of namespaces a workspace.
 
-    `note` says, once known, why workspaces get no network here; empty where they get the filtered one.
+    `note` says, once known, why workspaces get no network here; empty where they get the filtered one. `instead_of`
+    is why a kind that comes first was not taken, where that is worth a word at the first command.
     """
 
     name = "bubblewrap"
@@ -241,6 +242,7 @@ class BubblewrapSandbox:
         self._problem: str | None = None
         self._pasta: Pasta | None = None
         self.note = ""
+        self.instead_of = ""
 
     async def probe(self) -> str | None:
         """None where a sandbox can be made, else why not. At most 500 ms; kept, but for a lack of time."""
@@ -282,6 +284,8 @@ class BubblewrapSandbox:
         places = {**self._shown(), **{inside: str(place) for inside, place in (shown or {}).items()}}
 
         async def launch(path: Path, notice: Notice) -> Launched:
+            if network and self.instead_of:
+                notice(f"[This sandbox is bubblewrap. {self.instead_of}]\n")
             return await start(path, notice, places)
 
         return await open_workspace(self.name, path, self.unsafe, launch, self._options.lifetime)

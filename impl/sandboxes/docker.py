@@ -54,13 +54,14 @@ CONTROL = ".sandbox-"
 
 class DockerSandbox:
     """The sandbox kind `docker`. `note` says why workspaces get no network here; empty where they get the filtered
-    one."""
+    one. `answers` says, once probed, whether a daemon is here, be it of use or not."""
 
     name = "docker"
     unsafe = False
 
     def __init__(self, options: Options | None = None) -> None:
         self._options = options or Options()
+        self.answers = False
         self._image = self._options.image or PUBLIC
         self._daemon: Daemon | None = None
         self._machine: Machine | None = None
@@ -86,6 +87,7 @@ class DockerSandbox:
         try:
             async with asyncio.timeout(daemon.ANSWER_S):
                 status, version = await daemon.get(path, "/version")
+            self.answers = True
             if status != 200 or not isinstance(version, dict):
                 return f"the daemon at {path} does not answer as Docker does (status {status})."
             if version.get("Os") != "linux":

@@ -65,10 +65,12 @@ def has(client: APIClient, image: str) -> bool:
 
 
 async def problem_with(socket: Path, image: str) -> str | None:
-    """None where `image` is on the daemon or its registry says that it can be pulled; ASK_S at most for that."""
+    """None where `image` is on the daemon or its registry says that it can be pulled; ASK_S at most for that. Raises
+    TimeoutError where the daemon itself does not answer."""
     import asyncio
 
-    status, _ = await daemon.get(socket, f"/images/{quote(image)}/json")
+    async with asyncio.timeout(daemon.ANSWER_S):
+        status, _ = await daemon.get(socket, f"/images/{quote(image)}/json")
     if status == 200:
         return None
     why = "its registry did not answer in time"
@@ -81,8 +83,8 @@ async def problem_with(socket: Path, image: str) -> str | None:
     except TimeoutError:
         pass
     return (
-        f"the image {image} is not here and cannot be pulled ({why}). "
-        "Name another in the setting sandbox_image; `local` needs no registry."
+        f"the image {image} is not here and cannot be pulled ({why}). Name another in the setting sandbox_image; this "
+        "machine's own programs need no registry: `export ARTIFICER_SANDBOX_IMAGE=local`."
     )
 
 

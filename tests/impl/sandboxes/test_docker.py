@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -42,16 +42,17 @@ async def until(condition: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def fake_daemon(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: dict[str, tuple[int, str]] | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, tuple[int, str] | None] | None
 ) -> AsyncIterator[None]:
-    """Something that listens where a daemon would: it gives `answers` by path, or, with None, says nothing."""
+    """Something that listens where a daemon would: it gives `answers` by path; for None it says nothing."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         path = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
-        if answers is None:
+        answer = None if answers is None else answers.get(path, (404, '{"message": "no such thing"}'))
+        if answer is None:
             await reader.read()
         else:
-            status, body = answers.get(path, (404, '{"message": "no such thing"}'))
+            status, body = answer
             writer.write(f"HTTP/1.0 {status} x\r\n\r\n{body}".encode())
         writer.close()
 
@@ -79,10 +80,32 @@ async def test_an_image_that_is_neither_here_nor_to_be_had_is_a_reason_to_take_a
     answers["/distribution/registry.invalid/a:1/json"] = refused
     async with fake_daemon(tmp_path, monkeypatch, answers):
         sandbox, reason = await choose(None, Options(image="registry.invalid/a:1"))
-        with pytest.raises(SandboxUnavailable, match="`local` needs no registry"):
+        with pytest.raises(SandboxUnavailable, match="export ARTIFICER_SANDBOX_IMAGE=local"):
             await choose("docker", Options(image="registry.invalid/a:1"))
-    assert sandbox.name != "docker"
+    if sandbox.name != "bubblewrap":
+        pytest.skip("bubblewrap does not work here")
+    shown: list[str] = []
+    workspace = await sandbox.open(tmp_path / "work", network=True)
+    await workspace.run("true", on_output=shown.append)
+    await workspace.close()
+    assert shown[0].startswith("[This sandbox is bubblewrap. docker: the image registry.invalid/a:1 is not here")
     assert "registry.invalid/a:1 is not here and cannot be pulled (dial tcp: no such host)" in reason
+
+
+@pytest.mark.parametrize(
+    ("silent", "words"),
+    [
+        ("images", "did not answer within"),
+        ("distribution", "cannot be pulled (its registry did not answer in time)"),
+    ],
+)
+async def test_a_daemon_or_registry_that_hangs_over_the_image_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: str, words: str
+) -> None:
+    monkeypatch.setattr(images, "ASK_S", 0.1)
+    hanging = {f"/{silent}/registry.invalid/a%3A1/json": None, f"/{silent}/registry.invalid/a:1/json": None}
+    async with fake_daemon(tmp_path, monkeypatch, {**VERSION, **hanging}):
+        assert words in str(await DockerSandbox(Options(image="registry.invalid/a:1")).probe())
 
 
 @pytest.mark.parametrize("where", ["images", "distribution"])
