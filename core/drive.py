@@ -409,7 +409,7 @@ class Drive:
             inbox.clear()
         columns: dict[str, Any] = {"stop": record.stop.value, "ended": self.host.now(), "summary": summary(record)}
         state = self.state
-        if self.log.info.kind == "builder" and state.agent:
+        if self.log.info.kind == "builder" and state.agent and self.standing.suite is None:  # evaluated: none is kept
             columns |= {"agent": state.agent, "digest": state.digest, "channel": state.channel}
         body = {**record.to_json(), "driven_s": round(time.monotonic() - self.began, 3)}
         self.log.append(("stop", body), **columns)

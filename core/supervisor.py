@@ -12,7 +12,7 @@ from core.launch import LaunchInput, Mailbox, NoSuchSession, Outcome, launch_age
 from core.ports import Host, SessionInfo
 from core.session import Bus
 
-IN_A_LAB = frozenset({"case", "arm", "child"})
+IN_A_LAB = frozenset({"case", "arm", "child", "builder"})
 """Kinds of session that may stand in the environment of a suite."""
 RECORDS = frozenset({"comparison", "experiment", "evaluation"})
 """Kinds of session that no agent speaks in: they hold what their arms and cases came to."""

@@ -25,6 +25,8 @@ CheckKind = Literal[
     "judge",  # {rubric, criteria}: a model says whether the output meets it, where every other check has passed
     "calls",  # {used, in_order, forbidden, exactly: [names], args: {name: {…}}, at_most}
     "file",  # of the workspace: {path, exists, equals, contains, absent, regex}
+    "build",  # of the Builder: {agent, validated, published}: what stands at its end
+    "bundle",  # of the revision the Builder saved last: as `file`
     "command",  # in the workspace: {run, exit, contains, timeout}
     "stop",  # the stop is this one, or one of these
     "limits",  # {usd, tokens, steps, seconds}: spent no more than that
@@ -39,10 +41,19 @@ _KEYS: Final[Mapping[str, frozenset[str]]] = {
     "judge": frozenset({"rubric", "criteria"}),
     "calls": frozenset({"used", "in_order", "forbidden", "exactly", "args", "at_most"}),
     "file": frozenset({"path", "exists", "equals", "contains", "absent", "regex"}),
+    "build": frozenset({"agent", "validated", "published"}),
+    "bundle": frozenset({"path", "exists", "equals", "contains", "absent", "regex"}),
     "command": frozenset({"run", "exit", "contains", "timeout"}),
     "limits": frozenset({"usd", "tokens", "steps", "seconds"}),
 }
-_NEEDED: Final = {"number": "value", "file": "path", "command": "run", "json": "value", "judge": "rubric"}
+_NEEDED: Final = {
+    "number": "value",
+    "file": "path",
+    "bundle": "path",
+    "command": "run",
+    "json": "value",
+    "judge": "rubric",
+}
 
 
 class BadCheck(ValueError):
@@ -82,8 +93,9 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a run came to. `file(path)` gives a workspace file's bytes or None; `exits` what commands came to, by
-    their text; `usd` is None while unknown; `seconds` is wall time."""
+    """What a run came to. `file(path)` gives a workspace file's bytes or None, `built_file(path)` one of the revision
+    a Builder saved; `built` is `{agent, validated, published}` of a Builder; `exits` what commands came to, by their
+    text; `usd` is None while unknown; `seconds` is wall time."""
 
     output: str
     stop: str
@@ -93,6 +105,8 @@ class Seen:
     usd: str | None = None
     seconds: float = 0.0
     file: Callable[[str], bytes | None] = lambda path: None
+    built_file: Callable[[str], bytes | None] = lambda path: None
+    built: Mapping[str, Any] = field(default_factory=dict)
     exits: Mapping[str, Exited] = field(default_factory=dict)
 
 
@@ -137,6 +151,8 @@ def parse_check(raw: Any) -> Check:
         raise BadCheck(f"{kind} takes no {', '.join(sorted(map(str, unknown)))}; it takes {', '.join(sorted(keys))}.")
     if (needed := _NEEDED.get(kind)) is not None and (not isinstance(want, Mapping) or needed not in want):
         raise BadCheck(f"{kind} wants {needed}.")
+    if kind == "build" and not (isinstance(want, Mapping) and want):
+        raise BadCheck("build wants some of agent, validated, published.")
     if kind == "judge" and not (isinstance(want["rubric"], str) and want["rubric"].strip() and _texts(want)):
         raise BadCheck("judge wants a rubric, a text, and criteria, texts.")
     if kind == "regex":
@@ -190,6 +206,11 @@ def _problem(check: Check, seen: Seen) -> str | None:
             return _calls(want, seen.calls)
         case "file":
             return _file(want, seen.file(str(want["path"])))
+        case "bundle":
+            return _file(want, seen.built_file(str(want["path"])))
+        case "build":
+            wrong = [f"{key} is {seen.built.get(key)!r}" for key in want if seen.built.get(key) != want[key]]
+            return "; ".join(wrong) or None
         case "command":
             return _command(want, seen.exits.get(str(want["run"])))
         case "stop":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +14,7 @@ from core.lab.families import families_of_all
 from core.lab.handover import BadStart
 from core.lab.judging import Judge, Rubric, SameFamily, refuse_kin, spent_on
 from core.lab.records import Reading, Record
-from core.lab.runner import Preset, Ran, Runner, Setting
+from core.lab.runner import BUILDER, Preset, Ran, Runner, Setting
 from core.lab.suite import Case, Suite
 from core.ports import Engine
 
@@ -33,12 +33,14 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One case and how it went: `ran` is None where it could not begin, and then `why` says so."""
+    """One case and how it went: `ran` is None where it could not begin, and then `why` says so. `built` is what the
+    Builder made."""
 
     case: Case
     ran: Ran | None
     verdicts: tuple[Verdict, ...] = ()
     why: str = ""
+    built: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -57,7 +59,8 @@ class Judged:
         if self.ran is None:
             return {**row, "session": None, "why": self.why, "checks": [], "tags": list(self.case.tags)}
         checks = [verdict.to_json() for verdict in self.verdicts]
-        return {**row, **self.ran.to_json(), "why": "", "checks": checks, "tags": list(self.case.tags)}
+        built = {"built": dict(self.built)} if self.built else {}
+        return {**row, **self.ran.to_json(), **built, "why": "", "checks": checks, "tags": list(self.case.tags)}
 
 
 async def evaluate(
@@ -109,6 +112,7 @@ async def run_case(
         suite={**suite.to_json(), "case": case.id},
         start=case.start,
         answers=case.answers,
+        build=case.build if preset.agent == BUILDER and preset.id == BUILDER else None,
     )
     try:
         ran = await runner.run(job)
@@ -119,7 +123,7 @@ async def run_case(
     graded = [
         await _graded(check, case.task, ran, reading, bench, veto) for check in case.checks if check.kind == "judge"
     ]
-    return Judged(case, ran, (*computed, *graded))
+    return Judged(case, ran, (*computed, *graded), built=what_was_built(ran, reading))
 
 
 async def _graded(check: Check, task: str, ran: Ran, reading: Reading, bench: Bench | None, veto: bool) -> Verdict:
@@ -166,8 +170,18 @@ def what_was_seen(ran: Ran, reading: Reading, exits: Mapping[str, Exited]) -> Se
         usd=info.usd,
         seconds=ran.duration_s,
         file=lambda path: reading.file(ran.session, path),
+        built_file=lambda path: reading.built_file(ran.session, path),
+        built=what_was_built(ran, reading),
         exits=exits,
     )
+
+
+def what_was_built(ran: Ran, reading: Reading) -> dict[str, Any]:
+    """Of a Builder's run: the agent it made, whether that passed validation and where it is published; else empty."""
+    if ran.info.kind != "builder":
+        return {}
+    state = reading.built(ran.session)
+    return {"agent": state.agent, "digest": state.digest, "validated": state.passed, "published": bool(state.channel)}
 
 
 def totals(judged: Sequence[Judged]) -> dict[str, Any]:

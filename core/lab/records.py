@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
+from core.builder.state import BuildState
 from core.bundle.tree import open_directory, read_regular
 from core.events import Event
 from core.lab.checks import Called, Exited
@@ -16,6 +18,30 @@ from core.ports import Host, SandboxUnavailable, SessionInfo, Store
 
 RecordKind = Literal["comparison", "experiment", "evaluation"]
 LARGEST_FILE = 10_000_000
+BUILT = "built"
+
+
+def built_path(host: Host, session: str) -> Path:
+    """Where an evaluated Builder's session keeps the agents it makes."""
+    return host.workspace_path(session).with_name(BUILT)
+
+
+def built_tree(place: Path, digest: str) -> Path:
+    """Where the files of one of these revisions stand."""
+    return place / digest.removeprefix("sha256:")
+
+
+def _plain_file(directory: Path, path: str) -> bytes | None:
+    try:
+        root = open_directory(directory)
+    except OSError:
+        return None
+    try:
+        return read_regular(root, path, LARGEST_FILE)
+    except OSError:
+        return None
+    finally:
+        os.close(root)
 
 
 class Record:
@@ -127,18 +153,22 @@ class Reading:
                 found |= self.thought_by(revision.session) if revision.session else set()
         return found
 
+    def built(self, session: str) -> BuildState:
+        """Where the build of a Builder's session stands."""
+        state = BuildState()
+        for event in self._events(session):
+            state.apply(event)
+        return state
+
+    def built_file(self, session: str, path: str) -> bytes | None:
+        """A file of the revision that an evaluated Builder saved last, None where there is none."""
+        digest = self.built(session).digest
+        place = self._home(session).with_name(BUILT)
+        return _plain_file(built_tree(place, digest), path) if digest else None
+
     def file(self, session: str, path: str) -> bytes | None:
         """A file of a session's workspace, None where there is no plain file; links are not followed."""
-        try:
-            root = open_directory(self._home(session))
-        except OSError:
-            return None
-        try:
-            return read_regular(root, path.removeprefix("/work/"), LARGEST_FILE)
-        except OSError:
-            return None
-        finally:
-            os.close(root)
+        return _plain_file(self._home(session), path.removeprefix("/work/"))
 
     async def command(self, session: str, sandbox: str | None, command: str, timeout: float) -> Exited | None:
         """What a command comes to in a session's workspace, in its kind of sandbox and without a network; None where

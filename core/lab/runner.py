@@ -7,11 +7,13 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib.resources import as_file, files
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from core.driver import Limits
 from core.lab.handover import Start, lay_out
-from core.launch import Outcome
+from core.launch import LaunchInput, Outcome
 from core.policy import Inherited
 from core.ports import Host, SessionInfo, Store
 from core.provider import Provider
@@ -19,6 +21,8 @@ from core.stops import Stop
 from core.supervisor import Supervisor
 
 Kind = Literal["child", "arm", "case"]
+BUILDER: Final = "builder"
+"""What people call the Builder where an agent is asked for; a stored agent of that name is `builder@latest`."""
 _PRESET: Final = re.compile(r"([a-z0-9][a-z0-9-]{0,63})(?:@([a-z][a-z0-9-]{0,31}|(?:sha256:)?[0-9a-f]{6,64}))?")
 
 
@@ -53,9 +57,26 @@ def resolve_preset(store: Store, preset: str, default: Literal["live", "latest"]
 
 
 @dataclass(frozen=True, slots=True)
+class Build:
+    """What only the Builder is given with its task: a directory that is its source, and whether to publish."""
+
+    source: Path | None = None
+    publish: bool = False
+
+
+def builder_preset() -> Preset:
+    """The Builder itself, named by the digest of its built-in bundle. No agent can name it."""
+    from core.bundle.tree import digest_tree
+
+    with as_file(files("core.builder").joinpath("bundle")) as bundle:
+        return Preset(BUILDER, BUILDER, digest_tree(bundle), None)
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """One task for one preset. What is None is the settings' or the agent's own; `answers` are given, in order, to
-    what the session waits for; `start` is what its workspace begins with. The rest is as in LaunchInput."""
+    what the session waits for; `start` is what its workspace begins with; `build` is given where the Builder is run.
+    The rest is as in LaunchInput."""
 
     preset: Preset
     task: str
@@ -75,6 +96,7 @@ class Job:
     suite: Mapping[str, Any] | None = None
     start: Start = field(default_factory=Start)
     answers: tuple[str, ...] = ()
+    build: Build | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,24 +161,12 @@ class Runner:
 
         Cancelled, it interrupts the session and waits until that is settled. Raises BadStart, StoreError.
         """
-        from core.doors import run_launch
-
         session = job.session or self._host.new_id()
-        launch = run_launch(
-            self._host,
-            job.preset.agent,
-            job.preset.digest,
-            job.task,
-            provider=job.provider,
-            model=job.model,
-            sandbox=job.sandbox,
-            limits=job.limits,
-            replay=job.replay,
-        )
+        launch = self._launch(job)
         launch = replace(
             launch,
             session=session,
-            kind=job.kind,
+            kind=job.kind if job.build is None else launch.kind,
             channel=job.preset.channel,
             parent=job.parent,
             depth=job.depth,
@@ -178,6 +188,21 @@ class Runner:
             self._supervisor.answer(session, answer)
             outcome = await settled(self._supervisor, session)
         return Ran(session, job.preset, outcome, time.monotonic() - began)
+
+    def _launch(self, job: Job) -> LaunchInput:
+        from core.doors import build_launch, run_launch
+
+        common: dict[str, Any] = {
+            "provider": job.provider,
+            "model": job.model,
+            "sandbox": job.sandbox,
+            "limits": job.limits,
+        }
+        if job.build is None:
+            preset = job.preset
+            return run_launch(self._host, preset.agent, preset.digest, job.task, replay=job.replay, **common)
+        source = str(job.build.source) if job.build.source is not None else None
+        return build_launch(self._host, source=source, message=job.task, publish=job.build.publish, **common)
 
 
 async def settled(supervisor: Supervisor, session: str) -> Outcome:

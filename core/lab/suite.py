@@ -16,6 +16,7 @@ from core.bundle.tree import digest_tree
 from core.driver import Limits
 from core.lab.checks import BadCheck, Check, parse_check
 from core.lab.handover import Start
+from core.lab.runner import Build
 
 SUITE = "suite.yaml"
 
@@ -72,10 +73,12 @@ class JudgeFields(Model):
 
 
 class CaseFields(Model):
-    """A case as `suite.yaml` writes it."""
+    """A case as `suite.yaml` writes it. Only the Builder takes a `source`, a directory of the suite, and `publish`."""
 
     id: Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-    task: Annotated[StrictStr, Field(min_length=1)]
+    task: StrictStr = ""
+    source: InsidePath | None = None
+    publish: StrictBool = False
     start: InsidePath | None = None
     files: dict[InsidePath, StrictStr] = Field(default_factory=dict)
     answers: tuple[StrictStr, ...] = ()
@@ -91,7 +94,6 @@ class SuiteFields(Model):
     schema_: Literal["artificer/suite/v1"] = Field(alias="schema")
     name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
     description: StrictStr = ""
-    agent: StrictStr | None = None
     persona: StrictStr | None = None
     tools: dict[ToolName, ToolFields] = Field(default_factory=dict)
     mcp: dict[StrictStr, StrictStr] = Field(default_factory=dict)
@@ -131,7 +133,7 @@ class CannedTool:
 @dataclass(frozen=True, slots=True)
 class Case:
     """One case: a task, what its workspace begins with, answers to what the agent asks, and the checks. It passes
-    where every check does; one without a check of the stop must complete."""
+    where every check does; one without a check of the stop must complete. `build` is for the Builder alone."""
 
     id: str
     task: str
@@ -140,6 +142,7 @@ class Case:
     answers: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
     tags: tuple[str, ...] = ()
+    build: Build = field(default_factory=Build)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,6 @@ class Suite:
     name: str
     cases: tuple[Case, ...] = ()
     description: str = ""
-    agent: str | None = None
     persona: str | None = None
     corpus: Path | None = None
     skills: Path | None = None
@@ -183,7 +185,6 @@ def load_suite(path: str | Path) -> Suite:
         name=fields.name,
         cases=tuple(_cases(written, root, fields)),
         description=fields.description,
-        agent=fields.agent,
         persona=fields.persona,
         corpus=_directory(root, "corpus"),
         skills=_directory(root, "skills"),
@@ -233,6 +234,8 @@ def _cases(written: Iterable[tuple[str, CaseFields]], root: Path, suite: SuiteFi
     problems: list[Problem] = []
     cases: list[Case] = []
     for path, given in written:
+        if not given.task and given.source is None:
+            problems.append(Problem(ProblemCode.MISSING_KEY, path, f"case {given.id!r} has no task"))
         if any(case.id == given.id for case in cases):
             problems.append(Problem(ProblemCode.DUPLICATE_NAME, path, f"case {given.id!r} stands twice"))
         checks: list[Check] = []
@@ -244,7 +247,9 @@ def _cases(written: Iterable[tuple[str, CaseFields]], root: Path, suite: SuiteFi
         if not any(check.kind == "stop" for check in checks):
             checks.insert(0, Check("stop", "completed"))
         start = Start(root / given.start if given.start else None, None, given.files)
-        cases.append(Case(given.id, given.task, tuple(checks), start, given.answers, _limits(suite, given), given.tags))
+        build = Build(root / given.source if given.source else None, given.publish)
+        limits = _limits(suite, given)
+        cases.append(Case(given.id, given.task, tuple(checks), start, given.answers, limits, given.tags, build))
     if not cases and suite.persona is None:
         problems.append(Problem(ProblemCode.MISSING_KEY, SUITE, "it has no cases", "Add cases."))
     if problems:

@@ -10,6 +10,7 @@ import platform
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from core import (
     ToolOutput,
     ToolSpec,
     UnknownResource,
+    built_path,
     parse_manifest,
     platform_tools,
     write_tree,
@@ -44,6 +46,19 @@ class BuilderDriver:
         self._info = info
         self._rules = rules
         self._root = host.workspace_path(info.id)
+        self._let_go: Callable[[], None] = lambda: None
+
+    def keep_apart(self) -> None:
+        """Keep what this session makes to itself: revisions, validations and channels in a store of its own, and no
+        credential with a value. For a Builder that is evaluated."""
+        from impl.drivers.scratch import scratch
+
+        store, self._let_go = scratch(self._host.store, built_path(self._host, self._info.id))
+        self._host = replace(self._host, store=store, secrets=None)
+
+    async def close(self) -> None:
+        """Let go of the store of its own, where there is one."""
+        self._let_go()
 
     # --- who it is ---------------------------------------------------------------------------------
 
@@ -202,8 +217,11 @@ class BuilderDriver:
 
     async def _bring(self, ref: str, workspace: Path, emit: Callable[[str, Mapping[str, Any]], None]) -> Any:
         """Bring a source in; replaces what was there. Raises SourceError."""
-        from impl.sources import SourceError, fetch_source, find_licence
+        from impl.sources import SourceError, cloned_from, fetch_source, find_licence
 
+        if not self._started().get("network", True) and cloned_from(ref) is not None:
+            message = f"This session may have no network, so {ref} is not fetched."
+            raise SourceError("not_readable", message, "Name a directory of this machine.")
         target = workspace / SOURCE
         try:
             await asyncio.to_thread(_remove, target)

@@ -40,6 +40,8 @@ class SuiteDriver:
         self._agent = agent
         self._tools = tuple(tools)
         self._index: Any = None
+        if agent is not None and (keep_apart := getattr(agent, "keep_apart", None)) is not None:
+            keep_apart()
         if agent is not None and (answer := getattr(agent, "answer_effects_from", None)) is not None:
             answer(recorded_example(suite.effects, ""))
 

@@ -26,11 +26,14 @@ from tui.commands.judges import (
 from tui.commands.sessions import Json, LimitWords, ModelName, ProviderName, SandboxName, find, limits
 
 if TYPE_CHECKING:
-    from core import Host, Judged, Preset, Record, Runner, Setting, Supervisor
+    from core import Engine, Experiment, Host, Judged, Preset, Record, Runner, Setting, Supervisor
 
 T = TypeVar("T")
 Replay = Annotated[str | None, typer.Option("--replay", help="Answer effects from this session's record alone.")]
 Parallel = Annotated[int | None, typer.Option("--parallel", min=1, max=256, help="How many run at once.")]
+EngineUrl = Annotated[
+    str | None, typer.Option("--engine", metavar="URL", help="Where cells run: dask://HOST:PORT; without it, here.")
+]
 Start = Annotated[Path | None, typer.Option("--files", help="A folder each workspace begins with a copy of.")]
 
 
@@ -121,7 +124,7 @@ def _arm(arm: Mapping[str, Any]) -> str:
 
 def evaluate(
     suite: Annotated[str, typer.Argument(metavar="SUITE", help="A folder with suite.yaml.")],
-    agent: Annotated[str, typer.Argument(metavar="AGENT[@D]")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT[@D]", help="An agent, or `builder`: the Builder itself.")],
     provider: ProviderName = None,
     model: ModelName = None,
     sandbox: SandboxName = None,
@@ -133,7 +136,7 @@ def evaluate(
     as_json: Json = False,
 ) -> int:
     """Run a suite's cases on an agent and judge each by its checks; 0 only when every case passed."""
-    from core import Reading, Record, judged_by, totals
+    from core import BUILDER, Build, Reading, Record, builder_preset, judged_by, totals
     from core import evaluate as judge_all
     from impl.engines import open_engine
 
@@ -142,10 +145,14 @@ def evaluate(
         from core import load_suite
 
         loaded = load_suite(suite)
-    setting, preset = _setting(host, provider, model, sandbox), _preset(host, agent)
+    setting = _setting(host, provider, model, sandbox)
+    preset = builder_preset() if agent == BUILDER else _preset(host, agent)
     cases = [case for case in loaded.cases if not only or case.id in only]
     if unknown := sorted(set(only or ()) - {case.id for case in cases}):
         raise output.Refused("not_found", f"{loaded.name} has no case {', '.join(unknown)}.", f"They are in {suite}.")
+    if agent != BUILDER and (building := [c.id for c in cases if not c.task or c.build != Build()]):
+        message = f"Only the Builder takes cases with source or publish: {', '.join(building[:5])}."
+        raise output.Refused("usage", message, f"Evaluate the Builder with: artificer eval {suite} {BUILDER}")
     named = (judge, judge_model) if judge is not None else loaded.judge
     asks = any(check.kind == "judge" for case in cases for check in case.checks)
     others = check_judge(host, named, [preset], setting, force_judge) if named and asks else frozenset()
@@ -212,13 +219,11 @@ def experiment(
     provider: ProviderName = None,
     model: ModelName = None,
     sandbox: SandboxName = None,
-    engine: Annotated[str | None, typer.Option("--engine", metavar="URL", help="Where cells run.")] = None,
+    engine: EngineUrl = None,
     parallel: Parallel = None,
     as_json: Json = False,
 ) -> int:
     """Run every cell of an experiment; run again, it goes on with those that have no result yet."""
-    from core import Record
-    from impl.engines import NoEngine, open_engine
 
     host = build_host()
     given = _setting(host, provider, model, sandbox, default=False)
@@ -227,17 +232,9 @@ def experiment(
 
         loaded = load_experiment(file, host.store, given)
     _check(host, loaded.setting)
-    try:
-        slots = open_engine(engine, parallel or loaded.parallel)
-    except NoEngine as error:
-        raise output.Refused("not_found", str(error.args[0]), "Leave --engine out to run here.") from error
-    try:
-        plan = [cell.planned() for cell in loaded.cells]
-        about = {"name": loaded.name, "cells": [cell.id for cell in loaded.cells], "plan": plan}
-        record = Record.open(host, loaded.session, "experiment", loaded.name, about)
-    except core.Busy as busy:
-        raise output.Refused("busy", f"Another process runs {loaded.name}.", "Follow it in the app.") from busy
-    _unlock(host, [cell.preset for cell in loaded.cells])
+    where = _engine(engine, parallel or loaded.parallel)
+    if engine is None:
+        _unlock(host, [cell.preset for cell in loaded.cells])
     total, shown = len(loaded.cells), 0
 
     def show(row: Mapping[str, Any]) -> None:
@@ -247,22 +244,35 @@ def experiment(
             output.line(row)
         output.say(f"{shown}/{total}  {_cell(row)}")
 
-    with _recording(record, lambda rows: f"{len(rows)} cells") as ended:
-        rows = _driving(
-            host,
-            lambda runner: run_experiment(
-                loaded, attempts=Attempts(host), runner=runner, record=record, engine=slots, show=show
-            ),
-        )
-        ended.append(rows)
+    async def work(runner: Runner, supervisor: Supervisor) -> list[Mapping[str, Any]]:
+        record = _experiment_record(host, loaded)
+        with _recording(record, lambda rows: f"{len(rows)} cells") as ended:
+            rows = await run_experiment(
+                loaded, attempts=Attempts(host), runner=runner, record=record, engine=where, show=show
+            )
+            ended.append(rows)
+        return rows
+
+    rows = _supervised(host, work, where)
     stops = [str(row["stop"]) for row in rows]
-    last = {"type": "experiment", "experiment": record.session, "name": loaded.name, "cells": total}
+    last = {"type": "experiment", "experiment": loaded.session, "name": loaded.name, "cells": total}
     if as_json:
         output.line({**last, "stops": {stop: stops.count(stop) for stop in sorted(set(stops))}})
     else:
         for row in rows:
             output.text(f"{_cell(row)}\n{row['output'] or ''}\n")
     return 0
+
+
+def _experiment_record(host: Host, loaded: Experiment) -> Record:
+    from core import Record
+
+    plan = [cell.planned() for cell in loaded.cells]
+    about = {"name": loaded.name, "cells": [cell.id for cell in loaded.cells], "plan": plan}
+    try:
+        return Record.open(host, loaded.session, "experiment", loaded.name, about)
+    except core.Busy as busy:
+        raise output.Refused("busy", f"Another process runs {loaded.name}.", "Follow it in the app.") from busy
 
 
 def _cell(row: Mapping[str, Any]) -> str:
@@ -273,26 +283,40 @@ def _cell(row: Mapping[str, Any]) -> str:
 # --- what they share -----------------------------------------------------------------------------------
 
 
-def _driving(host: Host, work: Callable[[Runner], Awaitable[T]]) -> T:
-    """As `_supervised`, for what needs a runner alone."""
-    return _supervised(host, lambda runner, supervisor: work(runner))
+def _engine(url: str | None, slots: int | None) -> Engine:
+    """Where cells run: here, or where a URL says."""
+    from impl.engines import NoEngine, open_engine
+
+    try:
+        return open_engine(url, slots, say=lambda words: output.say(f"Note: {words}"))
+    except NoEngine as error:
+        raise output.Refused("not_found", str(error.args[0]), "Leave --engine out to run here.") from error
+    except core.EngineError as error:
+        raise output.Refused(error.code, error.message, error.hint) from error
 
 
-def _supervised(host: Host, work: Callable[[Runner, Supervisor], Awaitable[T]]) -> T:
-    """Do `work` with a runner whose sessions other processes can reach. Interrupted, all it runs is settled first."""
+def _supervised(host: Host, work: Callable[[Runner, Supervisor], Awaitable[T]], engine: Engine | None = None) -> T:
+    """Do `work` with a runner whose sessions other processes can reach, and whose jobs run where the engine has them
+    run. Interrupted, all it runs is settled first."""
     from core import Runner
     from impl.control import serve
+
+    where = _engine(None, None) if engine is None else engine
 
     async def go() -> T:
         supervisor = core.Supervisor(host)
         server = await serve(host, supervisor)
         try:
-            return await work(Runner(host, supervisor), supervisor)
+            async with where.opened(host, Runner(host, supervisor)) as runner:
+                return await work(runner, supervisor)
         finally:
             server.close()
             await supervisor.close()
 
-    return asyncio.run(go())
+    try:
+        return asyncio.run(go())
+    except core.EngineError as error:
+        raise output.Refused(error.code, error.message, error.hint) from error
 
 
 @contextlib.contextmanager
