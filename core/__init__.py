@@ -107,7 +107,7 @@ if TYPE_CHECKING:
         EffectResponse,
         Transport,
     )
-    from core.costs import WAYS, add_up
+    from core.costs import COST_KEYS, CostKey, costs_by
     from core.events import Event, encode
     from core.forking import CannotFork, fork_session
     from core.lab.comparison import compare, preferred
@@ -256,7 +256,7 @@ _HOMES = {
     "core.effects.redaction": "Redactor redact",
     "core.effects.redirects": "MAX_REDIRECTS REDIRECTS follow_redirect",
     "core.effects.requests": "Allowed Binding DenialReason Denied EffectRequest EffectResponse Transport",
-    "core.costs": "WAYS add_up",
+    "core.costs": "COST_KEYS CostKey costs_by",
     "core.events": "Event encode",
     "core.forking": "CannotFork fork_session",
     "core.launch": "Busy LaunchInput Mailbox NoSuchSession Outcome launch_agent outside",

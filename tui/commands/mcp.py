@@ -13,7 +13,7 @@ from tui.commands.sessions import find
 
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
-    app.command()(mcp)
+    app.command(hidden=True)(mcp)  # programs call it, not people
 
 
 def mcp(session: Annotated[str, typer.Option("--session", help="The session's id, or its beginning.")]) -> int:

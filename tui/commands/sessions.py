@@ -300,23 +300,18 @@ def _hit_line(row: Any) -> str:
     return f"{row['session']}  {row['seq']:>5}  {row['kind']:<12} {row['snippet']}"
 
 
-def costs(as_json: Json = False) -> int:
-    """What sessions have cost, by day and agent; what is not known is said."""
-    from decimal import Decimal
-
-    totals: dict[tuple[str, str], dict[str, Any]] = {}
-    for info in build_host().store.sessions():
-        key = (info.started[:10], info.agent or info.kind)
-        row = totals.setdefault(
-            key,
-            {"day": key[0], "agent": key[1], "sessions": 0, "input_tokens": 0, "output_tokens": 0, "usd": "0.00"},
-        )
-        row["sessions"] += 1
-        row["input_tokens"] += info.input_tokens
-        row["output_tokens"] += info.output_tokens
-        known = row["usd"] is not None and info.usd is not None
-        row["usd"] = format(Decimal(row["usd"]) + Decimal(info.usd or "0"), "f") if known else None
-    output.rows([totals[key] for key in sorted(totals)], as_json=as_json, table=_cost_line)
+def costs(
+    by: Annotated[
+        str | None, typer.Option("--by", help="day, agent, session or tree; by day and agent if not.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """What sessions have cost, by day and agent, or by one of both, session or tree; what is not known is said."""
+    keys = [key for key in core.COST_KEYS if key == by] or ["day", "agent"]
+    if by is not None and by not in core.COST_KEYS:
+        raise typer.BadParameter(f"--by takes {', '.join(core.COST_KEYS)}, not {by!r}")
+    rows = core.costs_by(build_host().store, keys)
+    output.rows(rows, as_json=as_json, table=_cost_line, empty="No session has run yet.")
     return 0
 
 
@@ -426,6 +421,14 @@ def _event_line(row: Any) -> str:
 
 
 def _cost_line(row: Any) -> str:
-    usd = f"${row['usd']}" if row["usd"] is not None else "unknown"
+    usd = f"${row['usd']}"
+    if row["usd"] is None:
+        which = f" of {row['sessions']}" if row["sessions"] > 1 else ""
+        usd = f"unknown ({row['unknown']}{which}), known: ${row['known_usd']}"
+    what = [row[name] for name in ("day", "session", "tree") if name in row]
+    if "started" in row:
+        what.append(row["started"][:10])
+    if "agent" in row:
+        what.append(f"{row['agent']:<24}")
     tokens = f"{row['input_tokens']:>10} in {row['output_tokens']:>9} out"
-    return f"{row['day']}  {row['agent']:<24} {row['sessions']:>4}  {tokens}  {usd}"
+    return f"{'  '.join(what)} {row['sessions']:>4}  {tokens}  {usd}  {row.get('summary', '')[:40]}".rstrip()

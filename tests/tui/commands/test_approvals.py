@@ -199,3 +199,14 @@ def test_search_finds_words_in_any_session(docs: str) -> None:
 def test_costs_are_by_day_and_agent(docs: str) -> None:
     (row,) = expecting(0, "costs").value
     assert (row["agent"], row["sessions"], row["usd"]) == (docs, 1, "0.00")
+
+
+@pytest.mark.parametrize("key", ["day", "agent", "session", "tree"])
+def test_costs_are_by_what_is_asked_for(docs: str, key: str) -> None:
+    (row,) = expecting(0, "costs", "--by", key).value
+    assert row[key]
+    assert (row["sessions"], row["usd"], row["known_usd"], row["unknown"]) == (1, "0.00", "0.00", 0)
+
+
+def test_costs_by_anything_else_name_what_there_is(home: Path) -> None:
+    assert "day, agent, session, tree" in expecting(2, "costs", "--by", "moon").error["message"]

@@ -157,3 +157,9 @@ def test_what_a_terminal_would_obey_is_written_out(home: Path, tmp_path: Path) -
 def test_a_question_says_once_what_it_recommends(home: Path) -> None:
     ran = artificer("build", INPUTS / "skills", json=False)
     assert (ran.out + ran.err).count("(recommended") == 1
+
+
+def test_what_only_programs_call_is_not_among_peoples_commands() -> None:
+    shown = artificer("--help", json=False).out
+    assert " mcp " not in shown
+    assert "running session's tools" in artificer("mcp", "--help", json=False).out
