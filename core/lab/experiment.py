@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictInt, StrictStr
 
@@ -17,13 +17,16 @@ from core.bundle.problems import Problem, ProblemCode
 from core.doors import cancel_abandoned
 from core.driver import Limits
 from core.lab.handover import BadStart, Start
+from core.lab.lineage import tree_of
 from core.lab.records import Record
-from core.lab.runner import Preset, Ran, Runner, Setting, resolve_preset
+from core.lab.runner import Job, Lost, Preset, Ran, Runner, Setting, resolve_preset
 from core.lab.suite import BadSuite, LimitFields, Suite, load_suite, read_fields
 from core.launch import Busy, Outcome
 from core.ports import Engine, Host, SessionInfo, Store
 from core.stops import Stop
 
+MOST_LOST: Final = 3
+"""How often a cell may lose what runs it before it is given up: one that ends its workers must not do so for ever."""
 Name = Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 
@@ -60,7 +63,7 @@ class ExperimentFields(Model):
     prompts: tuple[PromptFields, ...] = (PromptFields(id="plain", text="{task}"),)
     tasks: Annotated[tuple[TaskFields, ...], Field(min_length=1)]
     repeats: Annotated[StrictInt, Field(ge=1, le=1000)] = 1
-    parallel: Annotated[StrictInt, Field(ge=1, le=256)] = 4
+    parallel: Annotated[StrictInt, Field(ge=1, le=256)] | None = None
     suite: InsidePath | None = None
     replay: StrictStr | None = None
     provider: StrictStr | None = None
@@ -100,11 +103,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """An experiment as read, its revisions resolved."""
+    """An experiment as read, its revisions resolved. `parallel` is how many cells run at once; None leaves it to where
+    they run."""
 
     name: str
     cells: tuple[Cell, ...]
-    parallel: int
+    parallel: int | None
     setting: Setting
     limits: Limits
     replay: str | None
@@ -128,8 +132,7 @@ def load_experiment(path: str | Path, store: Store, setting: Setting | None = No
         raise BadSuite([Problem(ProblemCode.BAD_VALUE, file.name, f"replay: there is no session {fields.replay}")])
     environment = [str(chosen.provider), chosen.model, fields.replay, suite.digest if suite else None]
     cells = tuple(_cells(fields, file.parent, store, environment))
-    twice = {cell.id for cell in cells if sum(cell.id == other.id for other in cells) > 1}
-    if twice:
+    if len({cell.id for cell in cells}) < len(cells):
         words = "two of its cells are the same: a revision, prompt or task stands twice"
         raise BadSuite([Problem(ProblemCode.DUPLICATE_NAME, file.name, words)])
     return Experiment(fields.name, cells, fields.parallel, chosen, fields.limits.limits(), fields.replay, suite)
@@ -160,11 +163,12 @@ def _mark(start: Start) -> Any:
 class Attempts:
     """Looks at what earlier attempts at a cell left, and settles one whose process died; it starts nothing."""
 
-    __slots__ = ("_events", "_session", "_settle")
+    __slots__ = ("_events", "_session", "_settle", "_tree")
 
     def __init__(self, host: Host) -> None:
         self._session = host.store.session
         self._events = host.store.events
+        self._tree: Callable[[str], list[str]] = lambda session: tree_of(host.store, session)
         self._settle: Callable[[str], bool] = lambda session: cancel_abandoned(host, session)
 
     def left(self, session: str) -> SessionInfo | None:
@@ -176,8 +180,9 @@ class Attempts:
         return known
 
     def may_have_acted(self, session: str) -> bool:
-        """Whether it had begun an effect."""
-        return next(iter(self._events(session, kinds=("effect_intent",), limit=1)), None) is not None
+        """Whether it, or an agent it gave a task to, had begun an effect."""
+        found = (next(iter(self._events(one, kinds=("effect_intent",), limit=1)), None) for one in self._tree(session))
+        return any(event is not None for event in found)
 
     def ran(self, info: SessionInfo, preset: Preset) -> Ran:
         """A finished attempt as stored. Raises LookupError where its stop is not on record."""
@@ -223,16 +228,37 @@ async def run_cell(
     An attempt that was cut short begins again only where it had begun no effect: what may have been done is never
     done twice. Raises Busy where another process is still at it.
     """
+    losses: list[Lost] = []
+    while True:
+        attempt, row = _left(cell, attempts)
+        if row is not None:
+            return row
+        if len(losses) == MOST_LOST:
+            return {**_lost(cell, attempt, losses[-1].session, "worker_lost"), "output": losses[-1].why}
+        try:
+            return _row(cell, attempt, await runner.run(_job(experiment, cell, attempt, parent)))
+        except BadStart as error:
+            return {**_lost(cell, attempt, None, "bad_files"), "output": str(error)}
+        except Lost as gone:
+            losses.append(gone)
+
+
+def _left(cell: Cell, attempts: Attempts) -> tuple[int, dict[str, Any] | None]:
+    """The number of the next attempt; the cell's row where an earlier one has settled it. Raises Busy."""
     attempt = 1
     while (known := attempts.left(f"{cell.id}-{attempt}")) is not None:
         if known.stop is None:
             raise Busy(known.id)
         if known.stop != Stop.CANCELLED.value:
-            return _row(cell, attempt, attempts.ran(known, cell.preset))
+            return attempt, _row(cell, attempt, attempts.ran(known, cell.preset))
         if attempts.may_have_acted(known.id):
-            return _lost(cell, attempt, known.id)
+            return attempt, _lost(cell, attempt, known.id, "outcome_unknown")
         attempt += 1
-    job = experiment.setting.job(
+    return attempt, None
+
+
+def _job(experiment: Experiment, cell: Cell, attempt: int, parent: str) -> Job:
+    return experiment.setting.job(
         cell.preset,
         cell.text,
         kind="arm",
@@ -245,20 +271,17 @@ async def run_cell(
         start=cell.start,
         answers=cell.answers,
     )
-    try:
-        return _row(cell, attempt, await runner.run(job))
-    except BadStart as error:
-        return {**_lost(cell, attempt, None), "detail": "bad_files", "output": str(error)}
 
 
 def _row(cell: Cell, attempt: int, ran: Ran) -> dict[str, Any]:
     return {**cell.place(), "attempt": attempt, **ran.to_json()}
 
 
-def _lost(cell: Cell, attempt: int, session: str | None) -> dict[str, Any]:
-    """The row of a cell that cannot be run again: it may have had an effect nobody saw the answer of."""
+def _lost(cell: Cell, attempt: int, session: str | None, detail: str) -> dict[str, Any]:
+    """The row of a cell that has no result of its own: `outcome_unknown` (it may have had an effect nobody saw the
+    answer of), `worker_lost` (all that ran it were) or `bad_files`."""
     preset = cell.preset
     resolved = {"preset": preset.id, "agent": preset.agent, "digest": preset.digest, "channel": preset.channel}
-    outcome = {"stop": Stop.PLATFORM_ERROR.value, "session": session, "output": None, "detail": "outcome_unknown"}
+    outcome = {"stop": Stop.PLATFORM_ERROR.value, "session": session, "output": None, "detail": detail}
     taken = {"usage": None, "cost": {"usd": None}, "waiting": None, "duration_s": None}
     return {**cell.place(), "attempt": attempt, **resolved, **outcome, **taken}

@@ -30,6 +30,16 @@ class NotAPreset(ValueError):
     """This is no preset id at all: a path, a package, an address, a row of settings."""
 
 
+class Lost(Exception):
+    """The machine that ran a job is gone, or could not go on. `session` is settled as cancelled, as far as it came; it
+    may be begun anew under another id where it had begun no effect."""
+
+    def __init__(self, session: str, why: str) -> None:
+        super().__init__(f"{session}: {why}")
+        self.session = session
+        self.why = why
+
+
 @dataclass(frozen=True, slots=True)
 class Preset:
     """A preset id and what it resolved to. `channel` is None where it names a digest."""

@@ -1,0 +1,228 @@
+"""What runs on a worker of a cluster: one cell, in a host of its own that is composed from the cell's spec.
+
+`work` is the one function that a cluster is asked to call, by name; what it is given and what it gives are texts of
+JSON. A cell's home lies in this machine's ARTIFICER_HOME, under `cells`, for as long as it runs; settings, sandboxes,
+credentials and the variables of providers are this machine's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from core import (
+    ChannelEntry,
+    Driver,
+    Host,
+    Revision,
+    Runner,
+    SessionInfo,
+    StoreError,
+    write_tree,
+)
+from impl.engines.line import Line, LineLost, Refused
+from impl.engines.mirror import Heard, Mirror
+from impl.engines.specs import PROTOCOL, Spec, entries_of, job_of, needed
+from impl.engines.workspaces import send_workspaces
+
+SETTLE_S: Final = 5.0
+"""How long the last words of a cell may take to be heard."""
+_SHARED: Final = ("blobs", "laid-out", "environments")
+"""What cells of a machine have in common: it is named by what it holds, so they cannot get in each other's way."""
+_AT_ONCE: Final = 16
+
+
+async def work(text: str) -> str:
+    """Say who is here (`{"hello": true}`), or run the cell of a spec: `done`, `refused` or `lost`."""
+    asked = json.loads(text)
+    if "hello" in asked:
+        from importlib.metadata import version
+
+        return json.dumps({"protocol": PROTOCOL, "version": version("artificer")})
+    async with _line(asked) as line:
+        return await _under_lease(asked, line)
+
+
+@contextlib.asynccontextmanager
+async def _line(spec: Spec) -> AsyncIterator[Line]:
+    from distributed import Queue, get_client
+
+    client = get_client()
+    await client
+    me = os.urandom(8).hex()
+    out = await Queue(spec["line"], client=client)
+    back = await Queue(f"{spec['line']}-{me}", client=client)
+    try:
+        async with Line(out, back, spec["lease"], me, spec["patience_s"]) as line:
+            yield line
+    finally:
+        out.close()
+        back.close()
+
+
+async def _under_lease(spec: Spec, line: Line) -> str:
+    """The cell, for as long as the lease lasts; ended, with its sandbox, where that does or is told to."""
+    from distributed import get_worker
+
+    try:
+        await line.granted({"begin": {"worker": get_worker().address, "pid": os.getpid()}})
+    except (Refused, LineLost):
+        return "refused"
+    running = asyncio.ensure_future(_cell(spec, line))
+    stop = asyncio.ensure_future(line.stop.wait())
+    try:
+        await asyncio.wait({running, stop}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stop.cancel()
+        running.cancel()
+        await asyncio.wait({running})
+    line.say(_last_row(running))
+    with contextlib.suppress(TimeoutError, LineLost):
+        await asyncio.wait_for(line.heard(), SETTLE_S)
+    return "done" if line.lost is None else "lost"
+
+
+def _last_row(running: asyncio.Future[float]) -> dict[str, Any]:
+    if running.cancelled():
+        return {"cancelled": True}
+    error = running.exception()
+    if error is None:
+        return {"done": {"duration_s": running.result()}}
+    return {"failed": f"{type(error).__name__}: {getattr(error, 'message', None) or error}"}
+
+
+async def _cell(spec: Spec, line: Line) -> float:
+    """Run the job of a spec; its wall time in seconds. Raises what this machine could not do for it."""
+    machine = _machine()
+    home = machine.place / spec["lease"]
+    store: Mirror | None = None
+    try:
+        home.mkdir(parents=True)
+        for name in _SHARED:
+            (machine.host.home / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+            (home / name).symlink_to(machine.host.home / name)
+        store = Mirror(home)
+        async with machine.fetching:
+            await _fetch(spec, store, line)
+        host = await _composed(spec, machine, home, store, line)
+        store.tell = line.say
+        ran = await Runner(host).run(job_of(spec))
+        await send_workspaces(home, store, line)
+        return ran.duration_s
+    finally:
+        if store is not None:
+            store.close()
+        await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
+
+
+async def _fetch(spec: Spec, store: Mirror, line: Line) -> None:
+    """Ask for the content that this machine has not seen yet."""
+    missing = store.lacks(needed(spec))
+    for first in range(0, len(missing), _AT_ONCE):
+        names = missing[first : first + _AT_ONCE]
+        for name, data in zip(names, await asyncio.gather(*map(line.blob, names)), strict=True):
+            if hashlib.sha256(data).hexdigest() != name:
+                raise StoreError("damaged", f"What came for {name[:12]}… is something else.", "Run it again.")
+            await asyncio.to_thread(store.take_in, data)
+
+
+async def _composed(spec: Spec, machine: _Machine, home: Path, store: Mirror, line: Line) -> Host:
+    """The host of a cell: this machine's, on a home and store of the cell's own that hold what its spec names."""
+    for row in spec["revisions"]:
+        files = entries_of(row["files"])
+        store.add_revision(Revision(row["agent"], row["digest"], (), row["at"], row["by"], "", files))
+    for agent, channel, digest in spec["channels"]:
+        store.move_channel(ChannelEntry(agent, channel, digest, None, "", "import"), None)
+    if spec["replay"]:
+        for session, events in json.loads(store.blob(spec["replay"]["rows"])):
+            store.create_session(SessionInfo(session, "run"), events)
+    host = machine.host
+    assert host.transport is not None
+    here = replace(host, home=home, store=store, transport=Heard(host.transport, line.heard), doors={})
+    if spec["suite"]:
+        here = replace(here, environment=_in_suite_at(await machine.suite(spec["suite"], store)))
+    await asyncio.to_thread(_begin_with, spec["start"], here.workspace_path(spec["job"]["session"]), store)
+    return here
+
+
+def _in_suite_at(place: Path) -> Any:
+    from impl.drivers.suite import in_suite
+
+    def environment(driver: Driver, suite: Mapping[str, Any]) -> Driver:
+        return in_suite(driver, {**suite, "path": str(place)})
+
+    return environment
+
+
+def _begin_with(start: Mapping[str, Any], workspace: Path, store: Mirror) -> None:
+    """Lay out what a workspace begins with."""
+    for name in start["directories"]:
+        (workspace / name).mkdir(parents=True, exist_ok=True)
+    for file in start["files"]:
+        path = workspace / file["path"]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(store.blob(file["sha256"]))
+        path.chmod(0o755 if file["x"] else 0o644)
+
+
+# --- this machine --------------------------------------------------------------------------------------
+
+
+class _Machine:
+    """What the cells of this process have in common: the machine's own host, and a place for theirs.
+
+    The place is locked for as long as the process lives; what dead ones left goes when the next one begins.
+    """
+
+    def __init__(self) -> None:
+        from impl.compose import build_host
+
+        self.host = build_host()
+        self.fetching = asyncio.Lock()
+        self._laying = asyncio.Lock()
+        root = self.host.home / "cells"
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        me = os.urandom(6).hex()
+        self._lock = os.open(root / f"{me}.lock", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        _sweep(root)
+        self.place = root / me
+        self.place.mkdir(mode=0o700)
+
+    async def suite(self, suite: Mapping[str, Any], store: Mirror) -> Path:
+        """Where the suite of a spec lies."""
+        place = self.place / "suites" / str(suite["digest"]).removeprefix("sha256:")
+        async with self._laying:
+            if not place.exists():
+                await asyncio.to_thread(write_tree, entries_of(suite["files"]), store.blob, place)
+        return place
+
+
+def _sweep(root: Path) -> None:
+    for lock in root.glob("*.lock"):
+        with contextlib.suppress(OSError):  # it lives, or another process is at it
+            handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(root / lock.stem, ignore_errors=True)
+                lock.unlink(missing_ok=True)
+            finally:
+                os.close(handle)
+
+
+_known: list[_Machine] = []
+
+
+def _machine() -> _Machine:
+    if not _known:
+        _known.append(_Machine())
+    return _known[0]
