@@ -9,11 +9,17 @@ from typing import Any
 
 import pytest
 
-from core import Event, Supervisor, register_provider, run_launch, save_revision
+from core import Event, Host, register_provider, save_revision
 from impl.compose import build_host
 from tests.harness.commands import artificer, expecting
 from tests.harness.home import INPUTS
 from tests.harness.laboratory import ObedientProvider
+from tests.tui.conftest import calm, until
+from tui.application import ArtificerApp
+from tui.panes.bundles import RevisionsPane
+from tui.screens.agent import AgentScreen
+from tui.widgets.composer import Composer
+from tui.widgets.rowlist import RowList
 
 QUESTION = "How is a harbour described?"
 EXPERIMENT = """\
@@ -103,16 +109,37 @@ def _plain(event: Event, calls: list[str]) -> Any:
     return json.loads(text)
 
 
-def from_the_app(agent: str) -> str:
-    async def start() -> str:
-        host = build_host()
-        supervisor = Supervisor(host)
-        session = supervisor.start(run_launch(host, agent, "live", QUESTION))
-        await supervisor.wait(session)
-        host.store.close()
-        return session
+def _stopped(host: Host, session: str) -> bool:
+    info = host.store.session(session)
+    return info is not None and info.stop is not None
 
-    return asyncio.run(start())
+
+def from_the_app(agent: str) -> str:
+    """Home, down to the agent, enter, to its composer, the task, enter: as a person does; the session it began."""
+
+    async def act() -> str:
+        host = build_host()
+        app = ArtificerApp(host)
+        before = {info.id for info in host.store.sessions()}
+        async with app.run_test(size=(120, 40)) as pilot:
+            await calm(pilot)
+            for _ in app.screen.query_one(RowList).rows:
+                if app.screen.query_one(RowList).key == f"agent:{agent}":
+                    break
+                await pilot.press("down")
+            await pilot.press("enter")
+            await until(pilot, lambda: isinstance(app.screen, AgentScreen), "the agent's screen")
+            await until(pilot, lambda: isinstance(app.focused, RevisionsPane), "its revisions")
+            while not isinstance(app.focused, Composer):
+                await pilot.press("tab")
+            await pilot.press(*("space" if letter == " " else letter for letter in QUESTION), "enter")
+            await until(pilot, lambda: len(host.store.sessions()) > len(before), "a session")
+            (began,) = [info.id for info in host.store.sessions() if info.id not in before]
+            await until(pilot, lambda: _stopped(host, began), "its stop")
+        host.store.close()
+        return began
+
+    return asyncio.run(act())
 
 
 def from_a_parent(agent: str, tmp_path: Path) -> str:
