@@ -136,13 +136,15 @@ class Calls:
         problem = self._problem(call)
         tool = self._tools.get(call.name)
         if problem is not None or tool is None:
-            self._reject(call, problem or "")
+            await self._reject(call, problem or "")
             return
         match self._decision(tool, call):
             case "deny" if call.id in self._grants.denied:
-                self._reject(call, f"The person did not allow this call of {call.name}. Do without it, or ask them.")
+                await self._reject(
+                    call, f"The person did not allow this call of {call.name}. Do without it, or ask them."
+                )
             case "deny":
-                self._reject(call, f"The policy does not allow {call.name}. Do without it, or ask the person.")
+                await self._reject(call, f"The policy does not allow {call.name}. Do without it, or ask the person.")
             case "ask":
                 raise Parked(Stop.NEEDS_APPROVAL, self._approval(call), call.name)
             case "allow":
@@ -175,10 +177,10 @@ class Calls:
             arguments = self._arguments[name] = Arguments(name, self._tools[name].spec.input_schema)
         return arguments.problem(args)
 
-    def _reject(self, call: ToolCall, why: str) -> None:
+    async def _reject(self, call: ToolCall, why: str) -> None:
         result = {"call": call.id, "ok": False, "output": why, "status": "rejected"}
         intent = () if call.id in self._log.history.intents else (("tool_call", self._intent(call)),)
-        self._log.append(*intent, ("tool_result", result))
+        await self._log.append_together(*intent, ("tool_result", result))
 
     def _intent(self, call: ToolCall) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -194,7 +196,8 @@ class Calls:
     async def _execute(self, tool: Tool, call: ToolCall) -> None:
         if call.id not in self._log.history.intents:
             intent = self._intent(call)
-            self._log.append(("tool_call", {**intent, "recorded": True} if tool.recorded else intent))
+            body = {**intent, "recorded": True} if tool.recorded else intent
+            await self._log.append_together(("tool_call", body))
         approval = self._grants.once.get(call.id)
         context = CallContext(self._log.id, call.id, self._log, self._open_workspace, approval)
         began = time.monotonic()
@@ -203,7 +206,7 @@ class Calls:
             raise Parked(output.stop, output.waiting, output.detail, output.evidence)
         if tool.writes:
             self._digest = await asyncio.to_thread(self._workspace_digest)
-        self._store_result(call, output, time.monotonic() - began, polls=tool.polls)
+        await self._store_result(call, output, time.monotonic() - began, polls=tool.polls)
         if output.stop is not None:
             raise Parked(output.stop, None, output.detail, output.evidence)
 
@@ -223,7 +226,7 @@ class Calls:
         except Exception as error:  # noqa: BLE001 - a fault in one tool must be a result, not the session's end
             return ToolOutput(f"The tool failed inside Artificer: {type(error).__name__}: {error}", ok=False)
 
-    def _store_result(self, call: ToolCall, output: ToolOutput, took: float, *, polls: bool) -> None:
+    async def _store_result(self, call: ToolCall, output: ToolOutput, took: float, *, polls: bool) -> None:
         text = clean(output.text)
         body: dict[str, Any] = {
             "call": call.id,
@@ -241,7 +244,7 @@ class Calls:
             body["workspace"] = self._digest
         if polls:
             body["polls"] = True
-        self._log.append(("tool_result", body))
+        await self._log.append_together(("tool_result", body))
 
     def _approval(self, call: ToolCall) -> Waiting:
         args = json.dumps(call.args, ensure_ascii=False, indent=2)

@@ -193,7 +193,7 @@ class _Loop:
             raise self._out_of_time() from None
         except ProviderError as error:
             raise Stopped(provider_stop(error)) from error
-        self._store(turn)
+        await self._store(turn)
         if turn.finish == "refusal":
             raise Stopped(StopRecord(Stop.REFUSED, "refusal", self.log.history.reply or None))
         if turn.finish == "pause":
@@ -267,7 +267,7 @@ class _Loop:
     def _charge(self, turn: TurnEnd) -> tuple[Pair, dict[str, Any]]:
         return self.log.charge(turn.usage, turn.usd, self.provider_name, turn.model or self.given.model)
 
-    def _store(self, turn: TurnEnd) -> None:
+    async def _store(self, turn: TurnEnd) -> None:
         """One transaction: the message, what it cost, the session's totals. Calls of a refusal never run."""
         history = self.log.history
         blocks = _with_unique_ids(turn.blocks, history.call_ids)
@@ -288,7 +288,7 @@ class _Loop:
         if turn.finish == "refusal":
             closed = {"ok": False, "output": NEVER_RAN, "status": "skipped"}
             pairs += [("tool_result", {"call": b.id, **closed}) for b in blocks if isinstance(b, ToolCall)]
-        self.log.append(*pairs, **columns)
+        await self.log.append_together(*pairs, **columns)
 
     def _pause(self) -> None:
         """A paused turn is sent again as it is, but not for ever."""

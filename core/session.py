@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from core.events import Event
+from core.group import Group
 from core.history import History, no_collection, repairs
 from core.ports import SessionInfo, Store
 from core.provider import Usage
@@ -18,9 +20,10 @@ Pair = tuple[str, Mapping[str, Any]]
 
 class Bus:
     """Wakes those who follow a session. It carries no events: each follower reads the store at its own pace,
-    so a slow one slows nobody and none is lost."""
+    so a slow one slows nobody and none is lost. `group` is what its sessions share their commits in, where they do."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: Group | None = None) -> None:
+        self.group = group
         self._waiters: dict[str, set[asyncio.Event]] = {}
 
     def notify(self, session: str) -> None:
@@ -116,10 +119,21 @@ class SessionLog:
     def append(self, *pairs: Pair, **columns: Any) -> list[Event]:
         """Store (kind, data) pairs and columns in one transaction, then show them. Raises StoreError."""
         events = self.store.append(self.id, pairs, columns or None)
+        self._stored(columns, events)
+        return events
+
+    async def append_together(self, *pairs: Pair, **columns: Any) -> None:
+        """`append` in one transaction with what other sessions of this process store in this moment."""
+        group = self._bus.group
+        if group is None or not group.busy():
+            self.append(*pairs, **columns)
+        else:
+            await group.append(self.id, pairs, columns or None, partial(self._stored, columns))
+
+    def _stored(self, columns: Mapping[str, Any], events: Sequence[Event]) -> None:
         if columns:
             self.info = replace(self.info, **columns)
         self._show(events)
-        return events
 
     def _show(self, events: Sequence[Event]) -> None:
         for event in events:

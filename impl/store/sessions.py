@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from core import Event, SessionInfo, StoreError, encode
 from impl.store.database import Part, Row
@@ -32,6 +32,16 @@ _FIRST_PAGE: Final = 256
 _PAGE: Final = 4096
 
 Pairs = Sequence[tuple[str, Mapping[str, Any]]]
+
+
+class _Encoded(NamedTuple):
+    """One append, ready to be written."""
+
+    session: str
+    bodies: list[tuple[str, str]]
+    update: str
+    values: list[object]
+    answered: bool
 
 
 class Sessions(Part):
@@ -70,27 +80,43 @@ class Sessions(Part):
         assistant's message clears the draft. Raises StoreError, `not_found` for an unknown session, and
         ValueError for an unknown column.
         """
+        (made,) = self.append_all(((session, events, columns),))
+        return made
+
+    def append_all(self, batches: Sequence[tuple[str, Pairs, Mapping[str, Any] | None]]) -> list[list[Event]]:
+        """Several appends (session, events, columns), in their order and in one transaction: all or none."""
         at = self._now()
-        bodies = [(kind, encode(data)) for kind, data in events]
-        answered = any(kind == "message" and data.get("role") == "assistant" for kind, data in events)
+        ready = [self._encoded(*batch) for batch in batches]
+        with self._db as execute:
+            return [self._append(execute, at, one) for one in ready]
+
+    def _encoded(self, session: str, events: Pairs, columns: Mapping[str, Any] | None) -> _Encoded:
+        """What takes time, done before others are kept waiting."""
         names = tuple(columns) if columns else ()
-        values = [_value(value) for value in columns.values()] if columns else ()
-        update = self._updates.get(names) or self._make_update(names)
+        return _Encoded(
+            session,
+            [(kind, encode(data)) for kind, data in events],
+            self._updates.get(names) or self._make_update(names),
+            [_value(value) for value in columns.values()] if columns else [],
+            any(kind == "message" and data.get("role") == "assistant" for kind, data in events),
+        )
+
+    def _append(self, execute: Callable[..., sqlite3.Cursor], at: str, given: _Encoded) -> list[Event]:
+        session, bodies, update, values, answered = given
+        sid = self._sid(session)
+        found = execute(update, (len(bodies), *values, sid)).fetchall()
+        if not found:
+            raise _unknown(session)
         try:
-            with self._db as execute:
-                sid = self._sid(session)
-                found = execute(update, (len(bodies), *values, sid)).fetchall()
-                if not found:
-                    raise _unknown(session)
-                made = _insert(execute, session, sid, found[0][0] - len(bodies), at, bodies)
-                if answered:
-                    execute("DELETE FROM draft WHERE sid = ?", (sid,))
+            made = _insert(execute, session, sid, found[0][0] - len(bodies), at, bodies)
         except sqlite3.IntegrityError as error:
             raise StoreError(
                 "damaged",
                 f"The event numbers of session {session} do not fit its last one; nothing was appended.",
                 "It can still be read. Go on in a new session.",
             ) from error
+        if answered:
+            execute("DELETE FROM draft WHERE sid = ?", (sid,))
         return made
 
     def _make_update(self, names: tuple[str, ...]) -> str:

@@ -150,6 +150,35 @@ def test_a_failing_append_leaves_nothing_of_itself(store: SqliteStore) -> None:
     assert [e.seq for e in store.append("s1", [("notice", {})])] == [2]
 
 
+def test_appends_of_several_sessions_are_stored_in_their_order(store: SqliteStore) -> None:
+    make(store)
+    store.create_session(SessionInfo("s2", "run"), [])
+    one, two = ("s1", [("notice", {"n": 1})], {"requests": 1}), ("s2", [("notice", {"n": 2})], None)
+    three = ("s1", [("notice", {"n": 3}), ("notice", {"n": 4})], {"requests": 2})
+    before = store.data_version()
+    made = store.append_all([one, two, three])
+    assert store.data_version() - before == 1
+    assert [[(e.session, e.seq) for e in events] for events in made] == [
+        [("s1", 2)],
+        [("s2", 1)],
+        [("s1", 3), ("s1", 4)],
+    ]
+    assert [e.data.get("n") for e in store.events("s1", after=1)] == [1, 3, 4]
+    info = store.session("s1")
+    assert info is not None
+    assert (info.requests, info.last_seq) == (2, 4)
+
+
+def test_of_appends_of_which_one_fails_none_is_stored(store: SqliteStore) -> None:
+    make(store)
+    with pytest.raises(StoreError, match="nobody"):
+        store.append_all([("s1", [("notice", {})], {"requests": 9}), ("nobody", [("notice", {})], None)])
+    assert numbers(store) == [1]
+    info = store.session("s1")
+    assert info is not None
+    assert (info.requests, info.last_seq) == (0, 1)
+
+
 def test_an_unknown_session_cannot_be_appended_to(store: SqliteStore) -> None:
     with pytest.raises(StoreError) as caught:
         store.append("nobody", [("notice", {})])
