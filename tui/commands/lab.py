@@ -128,6 +128,7 @@ def evaluate(
     provider: ProviderName = None,
     model: ModelName = None,
     sandbox: SandboxName = None,
+    engine: EngineUrl = None,
     parallel: Parallel = None,
     only: Annotated[list[str] | None, typer.Option("--case", help="Only this case; may be repeated.")] = None,
     judge: JudgeName = None,
@@ -138,7 +139,6 @@ def evaluate(
     """Run a suite's cases on an agent and judge each by its checks; 0 only when every case passed."""
     from core import BUILDER, Build, Reading, Record, builder_preset, judged_by, totals
     from core import evaluate as judge_all
-    from impl.engines import open_engine
 
     host = build_host()
     with _reading(suite):
@@ -153,6 +153,9 @@ def evaluate(
     if agent != BUILDER and (building := [c.id for c in cases if not c.task or c.build != Build()]):
         message = f"Only the Builder takes cases with source or publish: {', '.join(building[:5])}."
         raise output.Refused("usage", message, f"Evaluate the Builder with: artificer eval {suite} {BUILDER}")
+    if agent == BUILDER and engine is not None:
+        raise output.Refused("usage", "The Builder is evaluated on this machine.", "Leave --engine out.")
+    where = _engine(engine, parallel)
     named = (judge, judge_model) if judge is not None else loaded.judge
     asks = any(check.kind == "judge" for case in cases for check in case.checks)
     others = check_judge(host, named, [preset], setting, force_judge) if named and asks else frozenset()
@@ -161,30 +164,33 @@ def evaluate(
     about = {"suite": loaded.to_json(), "agent": preset.agent, "digest": preset.digest, "cases": [c.id for c in cases]}
     title = f"{loaded.name}: {preset.id}"
     columns = {"agent": preset.agent, "digest": preset.digest, "channel": preset.channel}
-    record = Record.open(host, host.new_id(), "evaluation", title, about, **columns)
-    with _recording(record, lambda done: _score(totals(done))) as ended:
-        done = _supervised(
-            host,
-            lambda runner, supervisor: judge_all(
+    name = host.new_id()
+
+    async def work(runner: Runner, supervisor: Supervisor) -> list[Judged]:
+        record = Record.open(host, name, "evaluation", title, about, **columns)
+        with _recording(record, lambda done: _score(totals(done))) as ended:
+            done = await judge_all(
                 loaded,
                 preset,
                 runner=runner,
                 reading=Reading(host),
                 record=record,
-                engine=open_engine(None, parallel or 4),
+                engine=where,
                 setting=setting,
                 cases=cases,
                 bench=bench_of(host, supervisor, named if asks else None, record, sandbox, others, force_judge),
                 show=lambda judged: _show_case(judged, as_json),
-            ),
-        )
-        ended.append(done)
+            )
+            ended.append(done)
+        return done
+
+    done = _supervised(host, work, where)
     found, judging = totals(done), judged_by(done)
-    last = {"type": "eval", "eval": record.session, "suite": loaded.to_json(), "agent": preset.agent}
+    last = {"type": "eval", "eval": name, "suite": loaded.to_json(), "agent": preset.agent}
     if as_json:
         output.line({**last, "digest": preset.digest, **found, "judge": judging})
     else:
-        output.text(f"{record.session}  {loaded.name} on {agent}: {_score(found)}")
+        output.text(f"{name}  {loaded.name} on {agent}: {_score(found)}")
         if judging is not None:
             cost = f"${judging['usd']}" if judging["usd"] is not None else "cost unknown"
             kin = ", of the author's or the candidate's own family, forced" if judging["same_family"] else ""
