@@ -55,6 +55,7 @@ class BundleDriver:
         self._manifest: Manifest | None = None
         self._record: ReplayBook | None = None
         self._index: Any = None
+        self._documents: Path | None = None
 
     @property
     def manifest(self) -> Manifest:
@@ -154,12 +155,17 @@ class BundleDriver:
             sandbox=sandbox,
             credential=self._credential,
             replay=self._replay(),
+            corpus=self._documents,
         )
         return generated_tools(self._shop)
 
     def answer_effects_from(self, record: ReplayBook) -> None:
         """Answer every effect from `record`, and send none, unless the session replays one of its own."""
         self._record = record
+
+    def read_corpus_from(self, root: Path) -> None:
+        """Take the documents of another directory for the agent's corpus, its generated tools too."""
+        self._documents, self._index = root, None
 
     def _replay(self) -> ReplayBook | None:
         """The effects of the run that this one replays, its children's with them, or those it was given; None where
@@ -192,7 +198,7 @@ class BundleDriver:
         if self._index is None:
             from impl.corpus import CorpusIndex
 
-            self._index = CorpusIndex(self._root / "corpus")
+            self._index = CorpusIndex(self._documents or self._root / "corpus")
         return self._index
 
     async def search_corpus(self, query: str, limit: int = 5) -> Sequence[Passage]:

@@ -40,10 +40,17 @@ class SuiteDriver:
         self._agent = agent
         self._tools = tuple(tools)
         self._index: Any = None
-        if agent is not None and (keep_apart := getattr(agent, "keep_apart", None)) is not None:
+        self._prepare_agent()
+
+    def _prepare_agent(self) -> None:
+        """Tell the agent's own driver what its tools, too, are to have from the suite; each as far as it can."""
+        suite, agent = self.suite, self._agent
+        if (keep_apart := getattr(agent, "keep_apart", None)) is not None:
             keep_apart()
-        if agent is not None and (answer := getattr(agent, "answer_effects_from", None)) is not None:
+        if (answer := getattr(agent, "answer_effects_from", None)) is not None:
             answer(recorded_example(suite.effects, ""))
+        if suite.corpus is not None and (read_from := getattr(agent, "read_corpus_from", None)) is not None:
+            read_from(suite.corpus)
 
     @property
     def _others(self) -> Driver:

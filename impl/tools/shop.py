@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from core import (
     declared,
     read_tool,
 )
-from impl.tools.environments import Environments, environment_key
+from impl.tools.environments import Environments
 from impl.tools.process import RUNNER, Place
 
 TOOLS: Final = "tools"
@@ -38,7 +38,8 @@ class ToolShop:
     """Where the generated tools of one session run: a sandbox of their own, apart from the workspace.
 
     `root` is the bundle as laid out, read-only; `place` a directory of this session's for what the tools write;
-    `credential(name)` gives a value or None; `replay` answers effects from another run instead of the network.
+    `credential(name)` gives a value or None; `replay` answers effects from another run instead of the network;
+    `corpus` is what they read as theirs, the bundle's own where it is None.
     """
 
     host: Host
@@ -50,13 +51,16 @@ class ToolShop:
     sandbox: Sandbox
     credential: Callable[[str], str | None]
     replay: ReplayBook | None = None
+    corpus: Path | None = None
     _opened: Place | None = None
+    _environments: Environments | None = None
     _open: dict[str, list[Event]] | None = field(default=None, repr=False)
 
-    @property
-    def environments(self) -> Environments:
-        """What the tools need, as installed on this host for this sandbox."""
-        return environments(self.host, self.sandbox)
+    async def environments(self) -> Environments:
+        """What the tools need, as installed on this host for this sandbox. Raises SandboxUnavailable."""
+        if self._environments is None:
+            self._environments = await environments(self.host, self.sandbox)
+        return self._environments
 
     async def opened(self) -> Place:
         """The tools' sandbox, made ready on first use."""
@@ -67,9 +71,12 @@ class ToolShop:
     async def _open_place(self) -> Place:
         work, link = self.place / "scratch", self.place / "link"
         shown = {f"{_INSIDE}/tools": self.root / TOOLS, f"{_INSIDE}/run.py": RUNNER, f"{_INSIDE}/link": link}
-        if (self.root / CORPUS).is_dir():
-            shown[f"{_INSIDE}/corpus"] = self.root / CORPUS
-        wants = await asyncio.to_thread(self._prepare, work, link)
+        corpus = self.corpus or self.root / CORPUS
+        if corpus.is_dir():
+            shown[f"{_INSIDE}/corpus"] = corpus
+        sets = {read_tool(self.root / TOOLS / name).requirements for name in self.manifest.tools} - {()}
+        installed = await self.environments() if sets else None
+        wants = await asyncio.to_thread(self._prepare, work, link, sets, installed)
         shown |= {f"{_INSIDE}/environments/{key}": path for key, path in wants.items()}
         workspace: Workspace = await self.sandbox.open(work, network=False, shown=shown)
 
@@ -90,16 +97,22 @@ class ToolShop:
             else f"{_INSIDE}/environments",
         )
 
-    def _prepare(self, work: Path, link: Path) -> dict[str, Path]:
+    def _prepare(
+        self, work: Path, link: Path, sets: Iterable[tuple[str, ...]], installed: Environments | None
+    ) -> dict[str, Path]:
         """Make the directories; those of environments come back, by name."""
         work.mkdir(parents=True, exist_ok=True)
         link.mkdir(exist_ok=True)
-        sets = {read_tool(self.root / TOOLS / name).requirements for name in self.manifest.tools}
-        return {path.name: path for path in (self.environments.place(wanted) for wanted in sets if wanted)}
+        if installed is None:
+            return {}
+        return {path.name: path for path in map(installed.place, sets)}
 
     def environment(self, tool: ToolManifest) -> str | None:
-        """The name of the environment a tool needs, None where it needs none."""
-        return environment_key(self.sandbox.name, tool.requirements) if tool.requirements else None
+        """The name of the environment a tool needs, None where it needs none; once the sandbox is `opened`."""
+        if not tool.requirements:
+            return None
+        assert self._environments is not None, "opened() has made it"
+        return self._environments.key(tool.requirements)
 
     def policy(self, tool: ToolManifest) -> EffectPolicy:
         """What the tool may ask for: its hosts, and those of the bundle's credentials that it names."""
@@ -156,12 +169,12 @@ class ToolShop:
             self._opened = None
 
 
-def environments(host: Host, sandbox: Sandbox) -> Environments:
+async def environments(host: Host, sandbox: Sandbox) -> Environments:
     """The environments of a host for a kind of sandbox, installed from where its settings say."""
-    index = host.settings.package_index
+    index, base = host.settings.package_index, await sandbox.base()
     if index is None:
-        return Environments(host.home, sandbox)
+        return Environments(host.home, sandbox, base)
     if "://" in index:
-        return Environments(host.home, sandbox, ("--index-url", index))
+        return Environments(host.home, sandbox, base, ("--index-url", index))
     wheels = f"{_INSIDE}/wheels"
-    return Environments(host.home, sandbox, ("--no-index", "--find-links", wheels), {wheels: Path(index)})
+    return Environments(host.home, sandbox, base, ("--no-index", "--find-links", wheels), {wheels: Path(index)})

@@ -139,6 +139,25 @@ async def test_a_tool_answers_from_the_suite_and_never_from_the_world(tmp_path: 
     assert lab.results(one.ran.session)[1]["output"].startswith("replay_miss: ")
 
 
+@pytest.mark.parametrize("own", [True, False])
+async def test_a_generated_tool_reads_the_corpus_of_the_suite(tmp_path: Path, own: bool) -> None:
+    from tests.harness.scripted import call
+
+    lab = lab_with(tmp_path, Lab(tmp_path / "x", {"reader": [[call("read")], "done"]}).provider)
+    tool = {
+        "tools/read/tool.yaml": "name: read\ndescription: Reads it.\ninput_schema: {type: object}\n",
+        "tools/read/tool.py": "def run(ctx, input):\n    return open(ctx.corpus + '/a.md').read()\n",
+    }
+    corpus = {"corpus": True} if own else {}
+    lab.agent("reader", tools=["read"], files={**tool, **({"corpus/a.md": "The agent's."} if own else {})}, **corpus)
+    suite = write(tmp_path / "suite", "cases:\n- {id: one, task: Read.}\n")
+    (suite / "corpus").mkdir()
+    (suite / "corpus" / "a.md").write_text("The suite's.")
+    (one,) = await judged(lab, suite, "reader")
+    assert one.ran is not None
+    assert lab.results(one.ran.session)[0]["output"] == "The suite's."
+
+
 async def test_an_effect_that_is_not_on_record_is_a_replay_miss(tmp_path: Path, clerk: Path, suite: Path) -> None:
     copy = tmp_path / "suite"
     shutil.copytree(suite, copy)
