@@ -77,6 +77,12 @@ class Sandbox(Protocol):
         For a kind that has been probed. Takes seconds at most, once.
         """
 
+    async def base(self) -> str:
+        """What programs inside stand on (processor, C library, Python, image), in words that are the same for the same.
+
+        For a kind that has been probed. Raises SandboxUnavailable.
+        """
+
     async def open(self, path: Path, *, network: bool = False, shown: Mapping[str, Path] | None = None) -> Workspace:
         """A workspace on the host directory `path`, made where absent: with no network, or with the filtered one
         (public addresses and what the settings allow) where `network` and it can be had. Raises SandboxUnavailable.

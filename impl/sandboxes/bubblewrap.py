@@ -189,6 +189,16 @@ def choose_python(usr: Path, running: Path) -> tuple[str, str | None]:
     return str(running / "bin" / name), None if running.is_relative_to(usr) else str(running)
 
 
+def host_base(python: str) -> str:
+    """What this machine's own programs stand on, with the interpreter that is shown: see `Sandbox.base`."""
+    try:
+        libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (ValueError, OSError):
+        libc = "another C library"
+    machine = os.uname()
+    return f"{machine.sysname} {machine.machine}, {libc}, {os.path.realpath(python)}"
+
+
 def explain(stderr: str, sysctls: Mapping[str, str]) -> str:
     """Why bwrap could not make a sandbox, in words, with the next step; pure."""
     lines = stderr.strip().splitlines()
@@ -289,6 +299,13 @@ class BubblewrapSandbox:
             return await start(path, notice, places)
 
         return await open_workspace(self.name, path, self.unsafe, launch, self._options.lifetime)
+
+    async def base(self) -> str:
+        """This machine's own programs."""
+        problem = await self.probe()
+        if problem is not None:
+            raise SandboxUnavailable(f"The bubblewrap sandbox does not work here: {problem}")
+        return host_base(self._known().python)
 
     async def no_network(self) -> str | None:
         """Why workspaces get no network here; None where they get the filtered one."""

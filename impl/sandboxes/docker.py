@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from core import SandboxUnavailable, Workspace
 from impl.sandboxes import daemon, images
-from impl.sandboxes.bubblewrap import Layout, survey
+from impl.sandboxes.bubblewrap import Layout, host_base, survey
 from impl.sandboxes.containers import (
     EXPIRES,
     OWNER,
@@ -105,6 +105,17 @@ class DockerSandbox:
         if not sys.platform.startswith("linux"):
             return "the image `local` shows this machine's own programs, which needs Linux."
         return None
+
+    async def base(self) -> str:
+        """The image, by its id, pulled where it is not here; this machine's own programs for the local one."""
+        problem = await self.probe()
+        if problem is not None or self._daemon is None:
+            raise SandboxUnavailable(f"The Docker sandbox does not work here: {problem}")
+        if self._image == LOCAL:
+            return host_base(survey("", frozenset()).python)
+        image = self._image
+        await self._pull(self._daemon, lambda line: None)
+        return f"the image {await self._daemon.ask(lambda client: images.identity(client, image))}"
 
     async def no_network(self) -> str | None:
         """Why workspaces get no network here, as far as is known before one starts; None where they get the filtered

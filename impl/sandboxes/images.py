@@ -64,6 +64,11 @@ def has(client: APIClient, image: str) -> bool:
     return True
 
 
+def identity(client: APIClient, image: str) -> str:
+    """The id of an image that is here: its content's, whatever its name points at tomorrow."""
+    return str(client.inspect_image(image)["Id"])  # type: ignore[no-untyped-call]
+
+
 async def problem_with(socket: Path, image: str) -> str | None:
     """None where `image` is on the daemon or its registry says that it can be pulled; ASK_S at most for that. Raises
     TimeoutError where the daemon itself does not answer."""

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from core import SandboxUnavailable, Workspace
-from impl.sandboxes.bubblewrap import QUIET
+from impl.sandboxes.bubblewrap import QUIET, host_base
 from impl.sandboxes.inside import descendants, kill_quietly
 from impl.sandboxes.kept import Launched, Notice, spawn
 from impl.sandboxes.options import Options
@@ -86,6 +86,10 @@ class ProcessSandbox:
     async def probe(self) -> str | None:
         """None where there is a POSIX shell to run."""
         return None if os.name == "posix" and shutil.which("sh") else "there is no POSIX shell here."
+
+    async def base(self) -> str:
+        """This machine's own programs, and the interpreter that runs Artificer."""
+        return host_base(sys.executable)
 
     async def no_network(self) -> str | None:
         """Always a reason: there is a network, and nothing that filters it."""

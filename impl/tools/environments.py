@@ -1,8 +1,9 @@
 """What tools declare to need, installed once per set of requirements: in a sandbox, before anything runs, never on the
 host.
 
-`ARTIFICER_HOME/environments/KEY/TAG` holds the packages of one set for one Python (`cpython-311`); KEY is a digest of
-the requirements and of the kind of sandbox. Tools see it read-only. What is installed is as untrusted as a tool.
+`ARTIFICER_HOME/environments/KEY/TAG` holds the packages of one set for one Python and processor
+(`cpython-311-x86_64`); KEY is a digest of the requirements, the kind of sandbox and what its programs stand on: another
+image, C library or interpreter has another one. Tools see it read-only. What is installed is as untrusted as a tool.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ DIRECTORY: Final = "environments"
 INSTALL_S: Final = 600.0
 PROBE_S: Final = 30.0
 _ABANDONED_S: Final = 6 * 3600
-_TAG: Final = re.compile(r"[a-z0-9-]{1,40}")
-_TAG_COMMAND: Final = "python3 -I -S -c 'import sys; print(sys.implementation.cache_tag)'"
+_TAG: Final = re.compile(r"[a-z0-9_-]{1,60}")
+_TAG_COMMAND: Final = (
+    "python3 -I -S -c 'import os, sys; print(sys.implementation.cache_tag + chr(45) + os.uname().machine)'"
+)
 _MARK: Final = ".new-"
 _SAID: Final = 1500
 
@@ -37,27 +40,32 @@ class EnvironmentFailed(Exception):
     """Requirements could not be installed; the message says why, with the installer's last words."""
 
 
-def environment_key(kind: str, requirements: Iterable[str]) -> str:
-    """The name of a set of requirements for a kind of sandbox: 32 hex digits, whatever their order."""
-    facts = [kind, sorted({" ".join(text.split()) for text in requirements})]
+def environment_key(kind: str, base: str, requirements: Iterable[str]) -> str:
+    """The name of a set of requirements for a kind of sandbox on a base: 32 hex digits, whatever their order."""
+    facts = [kind, base, sorted({" ".join(text.split()) for text in requirements})]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
 class Environments:
-    """The environments of a home for one kind of sandbox.
+    """The environments of a home for one kind of sandbox, on its present `base`.
 
     `options` are further ones of `pip install`, `shown` directories it may read, by their path inside.
     """
 
     home: Path
     sandbox: Sandbox
+    base: str
     options: Sequence[str] = ()
     shown: Mapping[str, Path] = field(default_factory=dict)
 
+    def key(self, requirements: Iterable[str]) -> str:
+        """The name of a set."""
+        return environment_key(self.sandbox.name, self.base, requirements)
+
     def place(self, requirements: Iterable[str]) -> Path:
         """The directory of a set, by Python; made, empty, where absent, so that it can be shown to a sandbox."""
-        path = self._root() / environment_key(self.sandbox.name, requirements)
+        path = self._root() / self.key(requirements)
         path.mkdir(exist_ok=True)
         with contextlib.suppress(OSError):
             os.utime(path)  # it is in use: what cleans up leaves it alone

@@ -99,7 +99,7 @@ async def _installed(shop: ToolShop, name: str, tool: ToolManifest, report: _Rep
     if not tool.requirements:
         return True
     try:
-        await shop.environments.install(tool.requirements)
+        await (await shop.environments()).install(tool.requirements)
     except EnvironmentFailed as error:
         report.log.append(f"{name}: {error}")
         hint = "Name releases that exist and can be reached from the sandbox, or do without."

@@ -162,9 +162,10 @@ class _NoEnvironment(Exception):
 def _run(start: dict[str, Any], context: Context) -> Any:
     environment = start.get("environment")
     if environment is not None:
-        packages = os.path.join(environment, sys.implementation.cache_tag or "")
+        tag = f"{sys.implementation.cache_tag}-{os.uname().machine}"
+        packages = os.path.join(environment, tag)
         if not os.path.isdir(packages):
-            raise _NoEnvironment(f"not installed for {sys.implementation.cache_tag}: {start.get('requirements')}")
+            raise _NoEnvironment(f"not installed for {tag}: {start.get('requirements')}")
         sys.path.insert(0, packages)
     value = _load(start["entrypoint"]).run(context, start["input"])
     return asyncio.run(value) if inspect.iscoroutine(value) else value

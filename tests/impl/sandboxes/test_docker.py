@@ -330,6 +330,32 @@ async def test_an_image_that_is_not_here_is_pulled_at_the_first_command_and_show
 
 
 @pytest.mark.docker
+async def test_what_packages_are_for_is_the_image_by_its_content_and_not_by_its_name(
+    options: Options, containers: Containers
+) -> None:
+    sandbox = DockerSandbox(replace(options, image="artificer-test-base:1"))
+    found = []
+    try:
+        for uid in (4001, 4002):
+            archive = local_archive(survey("", frozenset()), uid, uid)
+            containers.daemon.call(
+                lambda client, archive=archive: client.import_image_from_data(  # type: ignore[misc]
+                    archive, repository="artificer-test-base", tag="1"
+                ),
+                20,
+            )
+            if (problem := await sandbox.probe()) is not None:
+                pytest.skip(f"docker does not work here: {problem}")
+            found.append(await sandbox.base())
+        assert found[0] != found[1]
+        assert await sandbox.base() == found[1]
+        assert all(base.startswith("the image sha256:") for base in found)
+        assert "/python" in await DockerSandbox(options).base()
+    finally:
+        containers.daemon.call(lambda client: client.remove_image("artificer-test-base:1"), 20)
+
+
+@pytest.mark.docker
 async def test_an_idle_sandbox_is_paused_and_wakes_with_the_next_command(
     opened: Open, options: Options, containers: Containers
 ) -> None:
