@@ -1,4 +1,5 @@
-"""Which IP addresses an effect may connect to: an explicit list, the same on every Python."""
+"""Which IP addresses generated code may reach, by an effect or from a sandbox: an explicit list, the same on every
+Python."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import Final
 
 # `ipaddress.is_global` is not used: it answers differently between patch releases and is wrong for some of these.
 # Sources: the IANA special-purpose address registries, and addresses clouds use for their hosts' services.
-_CLOSED_V4: Final = tuple(
+CLOSED_V4: Final = tuple(
     IPv4Network(block)
     for block in (
         "0.0.0.0/8",  # this network
@@ -33,8 +34,8 @@ _CLOSED_V4: Final = tuple(
 )
 # Only global unicast is open, so loopback, mapped, compatible, NAT64, ULA, link-local, site-local, discard,
 # segment routing and multicast need no line here.
-_OPEN_V6: Final = IPv6Network("2000::/3")
-_CLOSED_V6: Final = tuple(
+OPEN_V6: Final = IPv6Network("2000::/3")
+CLOSED_V6: Final = tuple(
     IPv6Network(block)
     for block in (
         "2001::/23",  # protocol assignments: Teredo, benchmarks, ORCHID, AMT and others
@@ -45,10 +46,11 @@ _CLOSED_V6: Final = tuple(
         "3fff::/20",  # documentation
     )
 )
+ISATAP_MASK: Final = IPv6Address(0xFCFFFFFF << 32)
+ISATAP: Final = IPv6Address(0x00005EFE << 32)
+"""What an address that embeds an IPv4 address for ISATAP has under the mask: the interface identifier is 0000:5efe or
+0200:5efe and the address."""
 _LONGEST: Final = 39
-# The interface identifier of ISATAP is 0000:5efe or 0200:5efe and an IPv4 address.
-_ISATAP: Final = 0x00005EFE
-_ISATAP_MASK: Final = 0xFCFFFFFF
 
 
 def is_public_address(text: str) -> bool:
@@ -67,13 +69,13 @@ def is_public_address(text: str) -> bool:
 
 def _public_v4(text: str) -> bool:
     address = IPv4Address(text)
-    return str(address) == text and not any(address in block for block in _CLOSED_V4)
+    return str(address) == text and not any(address in block for block in CLOSED_V4)
 
 
 def _public_v6(text: str) -> bool:
     if "%" in text:
         return False
     address = IPv6Address(text)
-    if str(address) != text or address not in _OPEN_V6 or any(address in block for block in _CLOSED_V6):
+    if str(address) != text or address not in OPEN_V6 or any(address in block for block in CLOSED_V6):
         return False
-    return (int(address) >> 32) & _ISATAP_MASK != _ISATAP
+    return int(address) & int(ISATAP_MASK) != int(ISATAP)

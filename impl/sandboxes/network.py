@@ -1,9 +1,10 @@
 """Which addresses a sandbox may reach, and the nft rules that hold it to them.
 
-Only public addresses, and port 53 of the configured resolvers alone. The host is refused under every address it has,
-public ones too. `allow_cidrs` opens ranges that are not public; an address of the host only where it is named by
-itself (`192.0.2.7/32`). The rules sit in the sandbox's own network namespace, which nothing inside may change, so
-a proxy setting, a relay or another port makes no difference.
+Only public addresses, which are those that effects may connect to (`core.effects.addresses`), and port 53 of the
+configured resolvers alone. The host is refused under every address it has, public ones too. `allow_cidrs` opens ranges
+that are not public; an address of the host only where it is named by itself (`192.0.2.7/32`). The rules sit in the
+sandbox's own network namespace, which nothing inside may change, so a proxy setting, a relay or another port makes no
+difference.
 """
 
 from __future__ import annotations
@@ -15,31 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-CLOSED_V4 = (
-    "0.0.0.0/8",
-    "10.0.0.0/8",
-    "100.64.0.0/10",
-    "127.0.0.0/8",
-    "168.63.129.16/32",
-    "169.254.0.0/16",
-    "172.16.0.0/12",
-    "192.0.0.0/24",
-    "192.0.2.0/24",
-    "192.31.196.0/24",
-    "192.52.193.0/24",
-    "192.88.99.0/24",
-    "192.168.0.0/16",
-    "192.175.48.0/24",
-    "198.18.0.0/15",
-    "198.51.100.0/24",
-    "203.0.113.0/24",
-    "224.0.0.0/3",
-)
-"""What is not public; a test holds it equal to what effects may not connect to."""
-OPEN_V6 = "2000::/3"
-CLOSED_V6 = ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3ffe::/16", "3fff::/20")
-ISATAP = ("0:0:0:0:fcff:ffff::", "0:0:0:0:0:5efe::")
-"""Mask and value of addresses that embed an IPv4 address in their last half."""
+from core import CLOSED_V4, CLOSED_V6, ISATAP, ISATAP_MASK, OPEN_V6, is_public_address
 
 TABLE = "artificer"
 ICMP, TCP, UDP, ICMP6 = 1, 6, 17, 58
@@ -51,9 +28,6 @@ CHANGE_S = 2.0
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Block = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-_CLOSED: tuple[Block, ...] = tuple(ipaddress.ip_network(text) for text in (*CLOSED_V4, *CLOSED_V6))
-_OPEN = ipaddress.ip_network(OPEN_V6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +66,10 @@ def rules(reach: Filter) -> str:
     lines += _each(reach.hosts, "goto refuse")
     lines += _each(reach.allowed, "accept")
     lines += [f"meta l4proto {{ {TCP}, {UDP} }} th dport 53 goto refuse"]
-    lines += _each(CLOSED_V4, "goto refuse")
+    lines += _each(map(str, CLOSED_V4), "goto refuse")
     lines += [f"ip6 daddr != {OPEN_V6} goto refuse"]
-    lines += _each(CLOSED_V6, "goto refuse")
-    lines += [f"ip6 daddr & {ISATAP[0]} == {ISATAP[1]} goto refuse"]
+    lines += _each(map(str, CLOSED_V6), "goto refuse")
+    lines += [f"ip6 daddr & {ISATAP_MASK} == {ISATAP} goto refuse"]
     lines += [f"meta l4proto {{ {ICMP}, {TCP}, {UDP}, {ICMP6} }} accept", "goto refuse", "}", "}"]
     return "\n".join(lines) + "\n"
 
@@ -114,23 +88,14 @@ def _each(blocks: Iterable[str], verdict: str) -> list[str]:
     return lines
 
 
-def is_closed(address: Address) -> bool:
-    """Whether the rules refuse an address that is neither allowed nor the host's."""
-    if address.version == 6 and address not in _OPEN:
-        return True
-    if any(address.version == block.version and address in block for block in _CLOSED):
-        return True
-    mask, value = (int(ipaddress.IPv6Address(text)) for text in ISATAP)
-    return address.version == 6 and int(address) & mask == value
-
-
 def filter_here(allowed: Sequence[str], resolvers: Sequence[str]) -> Filter:
     """The filter for a sandbox that starts now on this host. Host addresses that are closed anyway are left out."""
     opened = [ipaddress.ip_network(text) for text in allowed]
     hosts = [
         str(address)
         for address in host_addresses()
-        if not is_closed(address) or any(address.version == block.version and address in block for block in opened)
+        if is_public_address(str(address))
+        or any(address.version == block.version and address in block for block in opened)
     ]
     return Filter(tuple(resolvers), tuple(sorted(hosts)), tuple(allowed))
 
