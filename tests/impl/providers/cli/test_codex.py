@@ -150,6 +150,28 @@ text("Here."); done()
     ]
 
 
+async def test_odd_output_is_survived(codex: Make) -> None:
+    body = r"""
+print("half a ", end="", file=sys.stderr, flush=True)
+init(); out("not JSON"); out("[]"); out({"type": "novelty", "x": [1]}); out('{"type": "item.completed", "item"')
+print("line " * 20000, file=sys.stderr, flush=True)
+out({"type": "item.completed", "item": {"id": "n", "type": "brand_new", "text": "x"}})
+line = json.dumps({"type": "item.completed", "item": {"id": "a", "type": "agent_message", "text": "gr\u00fc\u00dfe"}},
+                  ensure_ascii=False).encode()
+at = line.index(b"\xc3") + 1
+out(line[:at]); time.sleep(0.05); out(line[at:] + b"\n")
+out('{"type":"item.completed","item":{"id":"b","type":"agent_message","text":"lone \\ud800 here"}}')
+out(b'{"type":"item.completed","item":{"id":"c","type":"agent_message","text":"bad \xff byte"}}\n')
+item("completed", "d", "agent_message", text="x" * 2_000_000)
+done()
+"""
+    stage, _ = codex(body)
+    outcome = await stage.run("One")
+    assert outcome.stop is Stop.COMPLETED
+    words = "\n\n".join(stage.replies())
+    assert words == "grüße\n\nlone \ufffd here\n\nbad \ufffd byte\n\n" + "x" * 2_000_000
+
+
 async def test_a_refused_key_is_not_tried_again(codex: Make) -> None:
     stage, stand_in = codex(
         'init(); out({"type": "error", "message": "Reconnecting... 1/5 (unexpected status 401 Unauthorized)"}); hang()'

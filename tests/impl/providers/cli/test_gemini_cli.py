@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from core import CannotFork, CliProvider, CliTurn, Deadlines, Stop, Usage, fork_session
+from core import CannotFork, CliProvider, CliTurn, Deadlines, Limits, Stop, Usage, fork_session
 from impl.providers import load_provider
 from impl.providers._gemini_lines import GeminiParser, charged
 from impl.providers._pricing import price
@@ -180,6 +180,13 @@ init(); text("Hm"); hang()
     assert not alive(stand_in.started[0]["pid"])
     kept = stage.events("provider_session")[-1].data["transcript"]
     assert kept.endswith(".jsonl")
+
+
+async def test_tokens_are_a_budget_from_turn_to_turn(gemini: Make) -> None:
+    stage, stand_in = gemini('init(); text("Hi."); done()')
+    assert (await stage.run("One", limits=Limits(tokens=50))).stop is Stop.COMPLETED
+    outcome = await stage.run("Two")
+    assert (outcome.stop, outcome.record.detail, len(stand_in.started)) == (Stop.BUDGET, "tokens", 1)
 
 
 API_ERROR = '[API Error: {{"error":{{"code":{0},"message":"{1}","status":"X"}}}}]'

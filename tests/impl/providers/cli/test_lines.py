@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from core import CliEnd, CliEvent, CliExit, CliFigures, CliParser
 from impl.providers._claude_lines import ClaudeParser
 from impl.providers._codex_lines import CodexParser
+from impl.providers._gemini_lines import GeminiParser
+from impl.providers._opencode_lines import OpencodeParser
 
 WORDS = [
     *("type", "subtype", "system", "init", "api_retry", "stream_event", "event", "delta", "message_start", "usage"),
@@ -41,6 +43,18 @@ SHAPES: list[Any] = [
     {"type": "turn.completed", "usage": {"input_tokens": 1, "cached_input_tokens": 2, "output_tokens": 3}},
     {"type": "turn.failed", "error": {"message": "unexpected status 401"}},
     {"type": "error", "message": "Reconnecting... (status 401)"},
+    {"type": "message", "role": "assistant", "delta": True, "content": "t"},
+    {"type": "tool_use", "tool_name": "mcp_artificer_n", "tool_id": "1", "parameters": {"a": 1}},
+    {"type": "tool_result", "tool_id": "1", "status": "success", "output": "t"},
+    {"type": "result", "status": "error", "error": {"message": "m"}, "stats": {"models": {"m": {"input_tokens": 1}}}},
+    {"type": "text", "sessionID": "s", "part": {"text": "t"}},
+    {
+        "type": "tool_use",
+        "sessionID": "s",
+        "part": {"tool": "n", "callID": "1", "state": {"status": "error", "input": {}}},
+    },
+    {"type": "step_finish", "part": {"reason": "stop", "cost": 0.1, "tokens": {"input": 1, "cache": {"read": 2}}}},
+    {"type": "error", "sessionID": "s", "error": {"name": "APIError", "data": {"statusCode": 401, "message": "m"}}},
 ]
 
 
@@ -81,12 +95,14 @@ lines = st.one_of(
 PARSERS = [
     lambda: ClaudeParser("mcp__artificer__", gives_up_at_once=True),
     lambda: CodexParser("artificer", gives_up_at_once=True),
+    lambda: GeminiParser("mcp_artificer_", lambda model, usage: None),
+    lambda: OpencodeParser("artificer_"),
 ]
 
 
 @pytest.mark.parametrize("make", PARSERS)
 @given(given_lines=st.lists(lines, max_size=8), code=st.integers(-15, 255), stderr=st.text(max_size=60))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_nothing_makes_it_raise_and_it_always_says_how_it_ended(
     make: Any, given_lines: list[str], code: int, stderr: str
 ) -> None:
