@@ -238,8 +238,8 @@ def _terminal_check() -> dict[str, Any]:
 
 
 def gc(as_json: Json = False) -> int:
-    """Remove what nothing refers to any more: laid-out revisions, unreferenced blobs, workspaces of no session,
-    packages that no tool has used for a month."""
+    """Remove what nothing refers to any more: laid-out revisions, unreferenced blobs, workspaces and agent CLIs' own
+    directories of no session, packages that no tool has used for a month. A session's are kept: they go on with it."""
     from impl.sandboxes.sweep import sweep
 
     host = build_host()
@@ -256,7 +256,8 @@ def gc(as_json: Json = False) -> int:
 
 def _sweep(host: Host) -> int:
     # Listed before the sessions are: what a session that begins now makes is not among them.
-    laid, spaces = _children(host.home / "laid-out"), _children(host.home / "workspaces")
+    laid = _children(host.home / "laid-out")
+    spaces = [*_children(host.home / "workspaces"), *_children(host.home / "clis")]
     sessions = host.store.sessions()
     known = {info.id for info in sessions}
     used = {(info.digest or "").removeprefix("sha256:") for info in sessions if info.status == "running"}

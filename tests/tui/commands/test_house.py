@@ -128,9 +128,15 @@ def test_a_home_that_cannot_be_used_makes_the_doctor_fail_with_its_remedy(tmp_pa
     assert (row["ok"], "ARTIFICER_HOME" in row["fix"]) == (False, True)
 
 
-def test_gc_removes_workspaces_of_no_session_and_keeps_all_others(docs: str, home: Path) -> None:
+def test_gc_removes_what_belongs_to_no_session_and_keeps_what_a_session_goes_on_with(docs: str, home: Path) -> None:
     session = expecting(0, "sessions").value[0]["id"]
     shutil.copytree(home / "workspaces" / session, home / "workspaces" / "nobodys")
+    for owner in (session, "nobodys"):
+        kept = home / "clis" / owner / "codex"
+        kept.mkdir(parents=True)
+        (kept / "rollout.jsonl").write_text("{}\n")
     assert expecting(0, "gc").value["freed_bytes"] > 0
     assert [path.name for path in (home / "workspaces").iterdir()] == [session]
+    assert [path.name for path in (home / "clis").iterdir()] == [session]
+    assert (home / "clis" / session / "codex" / "rollout.jsonl").exists()
     assert expecting(0, "run", docs, "what has a harbour?").result["stop"] == "completed"
