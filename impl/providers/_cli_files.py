@@ -32,6 +32,15 @@ def link(own: Path, canonical: Path) -> None:
     own.symlink_to(canonical)
 
 
+def held(path: Path) -> dict[str, Any] | None:
+    """The object that a file of a CLI's own holds; None where there is none."""
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def settings_file(*paths: Path) -> dict[str, Any]:
     """The object the first of these files that exists holds, comments and trailing commas allowed; nothing where it
     cannot be read (its CLI then says so itself)."""

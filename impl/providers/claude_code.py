@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from core import ASK_S, OUR_SERVER, CliParser, CliProvider, CliTurn, ProviderStatus, Route, ask_cli
 from impl.providers._claude_lines import ClaudeParser
-from impl.providers._cli_files import too_old
+from impl.providers._cli_files import held, too_old
 
 _SCRUB: Final = (r"ANTHROPIC_.*", r"CLAUDECODE", r"CLAUDE_CODE_.*", r"CLAUDE_EFFORT")
 """Whatever could send a child elsewhere or tie it to a session it was started from."""
@@ -145,8 +145,8 @@ def _kept_login(env: Mapping[str, str]) -> ProviderStatus | None:
     """The login that a variable or the files of the person's settings directory hold; None where they hold none."""
     given = env.get("CLAUDE_CONFIG_DIR")
     folder = Path(given) if given else Path.home() / ".claude"
-    login = _held(folder / ".credentials.json").get("claudeAiOauth")
-    known = _held((folder if given else Path.home()) / ".claude.json")
+    login = (held(folder / ".credentials.json") or {}).get("claudeAiOauth")
+    known = held((folder if given else Path.home()) / ".claude.json") or {}
     account = known.get("oauthAccount")
     if isinstance(login, dict) and login.get("accessToken"):
         return ProviderStatus("ready", str(account.get("emailAddress") or "") if isinstance(account, dict) else "")
@@ -163,14 +163,6 @@ def _write(path: Path, text: str) -> Path:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.write_text(text, "utf-8", errors="replace")
     return path
-
-
-def _held(path: Path) -> dict[str, Any]:
-    """The object a file holds; nothing where there is none."""
-    try:
-        return _object(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError):
-        return {}
 
 
 def _object(text: str) -> dict[str, Any]:

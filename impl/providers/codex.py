@@ -22,7 +22,7 @@ from core import (
     Route,
     Usage,
 )
-from impl.providers._cli_files import too_old
+from impl.providers._cli_files import held, too_old
 from impl.providers._codex_lines import CodexParser, last_count
 
 _SCRUB: Final = (r"OPENAI_.*", r"CODEX_.*", r"AZURE_OPENAI_.*")
@@ -189,9 +189,12 @@ class CodexProvider(CliProvider):
         if old is not None:
             return old
         home = _home(env)
-        if (home / "auth.json").is_file() or _config(home).get("model_provider"):
+        if held(home / "auth.json") is not None or _config(home).get("model_provider"):
             return ProviderStatus("ready")
-        return ProviderStatus("not logged in", "Codex has no login here; a key works with codex:api.", "codex login")
+        message = "Codex has no login here; a key works with codex:api."
+        if (home / "auth.json").exists():
+            message = f"The login of Codex cannot be read: {home / 'auth.json'}."
+        return ProviderStatus("not logged in", message, "codex login")
 
 
 def _base_url(ambient: Mapping[str, str]) -> str:

@@ -295,6 +295,9 @@ async def test_preflight_tells_version_and_login_apart(
     path = tmp_path / "bin" / "codex"
     path.write_text("#!/bin/sh\necho codex-cli 0.171.0\n")
     assert (await load_provider("codex").preflight()).state == "not logged in"
+    (mine / "auth.json").write_text("half a lo")
+    damaged = await load_provider("codex").preflight()
+    assert (damaged.state, str(mine / "auth.json") in damaged.message) == ("not logged in", True)
     (mine / "auth.json").write_text("{}")
     assert (await load_provider("codex").preflight()).state == "ready"
     assert (await load_provider("codex:api").preflight()).state == "ready"
