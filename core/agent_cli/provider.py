@@ -30,7 +30,7 @@ LONGEST_ARGUMENT: int = 100_000
 """Bytes a prompt may have as an argument; Linux takes 131,072. A longer one goes in by standard input."""
 OUR_SERVER = "artificer"
 """The name under which the CLI knows our MCP server."""
-ASK_S: float = 0.9
+ASK_S: float = 0.75
 """Seconds a CLI may take to answer a short question: a list of all providers is there within two."""
 
 

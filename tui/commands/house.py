@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from core import Host, Sandbox
     from impl.settings import Settings
 
-PREFLIGHT_S = 1.2
+PREFLIGHT_S = 1.1
 """How long a provider may take to say whether it is ready: the list of all is there within two seconds."""
 RECENTLY_S = 60.0
 """A laid-out revision used more recently than this may belong to a run that is just beginning."""
