@@ -7,11 +7,12 @@ failure they only make slower. Everything is pure and bounded: equal steps give 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from core.progress import rules
+from core.progress.calls import Call, as_args, read_call
 from core.progress.memory import Recent, Seen, State
-from core.progress.reading import Answer, Call, as_text, read_answer, read_call
+from core.progress.reading import Answer, outcome, read_answer
 from core.progress.step import Level, Rule, Step, Verdict
 
 _WOULD_BE: Final[dict[Rule, str]] = {
@@ -51,8 +52,7 @@ class ProgressGuard:
                 self._state = State(state.workspace)
                 return None
             case "compact":
-                state.epoch += 1
-                return None
+                return _judge(state, rules.compaction(state, where))
             case "text" | "empty":
                 return _judge(state, rules.speech(state, step, where))
             case "tool":
@@ -61,14 +61,15 @@ class ProgressGuard:
                 return None
 
     def _tool(self, state: State, step: Step, where: int) -> list[rules.Finding]:
-        call = read_call(step.tool, step.args)
-        answer = self._read(step, call)
+        args = as_args(step.args)
+        call = read_call(step.tool, args)
+        answer = self._read(step, call, args)
         new_turn = step.turn is None or step.turn != state.last_turn
         state.last_turn = step.turn
         if new_turn:
             state.turns += 1
             state.turn_pairs = set()
-        state.talk = state.resaid = 0
+        state.talk = state.resaid = state.compacted = 0
         state.speech.clear()
         waits = step.polls or bool(step.waited_s and step.waited_s > 0)
         seen = Seen(state, call, answer)
@@ -88,13 +89,12 @@ class ProgressGuard:
             state.last_target = call.target
         return findings
 
-    def _read(self, step: Step, call: Call) -> Answer:
-        output = as_text(step.output)
-        ok = step.ok and not step.rejected
-        key = (hash(output), ok, hash((call.key, step.rejected)))
+    def _read(self, step: Step, call: Call, args: Any) -> Answer:
+        text, ok = outcome(step.output, step.ok and not step.rejected)
+        key = (hash(text), ok, hash((call.key, step.rejected)))
         answer = self._readings.get(key)
         if answer is None:
-            answer = read_answer(output, ok, step.tool, step.args, rejected=step.rejected)
+            answer = read_answer(text, ok, step.tool, args, rejected=step.rejected)
             self._readings.put(key, answer)
         return answer
 

@@ -7,7 +7,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
-from core.progress.reading import Answer, Call
+from core.progress.calls import Call
+from core.progress.reading import Answer
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -61,6 +62,7 @@ class Tally:
     score: float = 0
     turn: int = -1
     raw: int = 0
+    workspace: str | None = None
     lines: int = 0
     drifts: bool = False
     progress: int = 0
@@ -136,7 +138,8 @@ class State:
     """What is remembered since a person last spoke."""
 
     __slots__ = (
-        "answers", "before", "cycles", "epoch", "failed_calls", "failures", "last_target", "last_turn", "live",
+        "answers", "before", "compacted", "compacted_first", "cycles", "epoch", "failed_calls", "failures",
+        "last_target", "last_turn", "live",
         "moved_turn", "moves", "nudged", "pairs", "progress", "repeats", "resaid", "results", "returns",
         "returns_first", "speech", "stale", "stale_first", "stale_turn", "talk", "talk_first",
         "turn_pairs", "turns", "waiting", "waits", "workspace", "workspaces",
@@ -168,6 +171,7 @@ class State:
         self.returns, self.returns_first = 0, 0
         self.stale, self.stale_first, self.stale_turn = 0, 0, -1
         self.talk = self.talk_first = self.resaid = 0
+        self.compacted = self.compacted_first = 0
 
 
 class Seen:

@@ -40,7 +40,7 @@ _TIME_SHAPES = (
 _TIME = re.compile(r"[0-9](?<!\w.)" + _TIME_SHAPES)
 _TIME_ASIDE = re.compile(r"[0-9](?<!\w.)" + _COMPARED + _TIME_SHAPES)
 _MONTH_FIRST = re.compile(
-    rf"{_MONTH}(?<![A-Za-z]...)[a-z]{{0,6}} +\d{{1,2}}\b(?:,? \d{{4}})?(?:,? {_CLOCK})?{_ZONE}"
+    rf"{_MONTH}(?<![A-Za-z]...)[a-z]{{0,6}} +\d{{1,2}}\b(?:,? \d{{4}})?(?:,? (?:{_CLOCK}|<time>))?{_ZONE}"
     r"(?: [A-Z]{3,4}T\b)?(?: \d{4}\b)?"
 )
 _TIME_MORE: Final = (

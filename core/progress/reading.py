@@ -1,12 +1,12 @@
-"""Reads a call and an answer into what the guard compares: keys that are equal where nothing of substance differs."""
+"""Reads an answer into what the guard compares: keys that are equal where nothing of substance differs."""
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from core.progress.calls import JSON_MOST, as_text, asked, canonical, echoes, parsed, unasked
 from core.progress.normalise import clean, mask, mask_lines, skeleton
 
 #: Weights of evidence, in twentieths of a certain repetition.
@@ -15,7 +15,6 @@ WHOLE, SALIENT, CAUSE, REFUSED, REASON = 20, 15, 15, 12, 8
 _ENTIRE = 2_000  # characters up to which an output is read with care as a whole
 _HEAD, _TAIL = 600, 1_000  # of a longer one; the rest only by its skeleton
 _HEAD_KEPT, _TAIL_KEPT = 400, 650  # of the masked text, so that a drift in length does not move the edges
-_JSON_MOST = 8_000
 _SALIENT_LINES, _SALIENT_WIDTH = 14, 200
 
 #: A line with one of these says what went wrong.
@@ -56,6 +55,9 @@ _EXIT_ALONE: Final = re.compile(
     r"(?i)\W*(?:\w+ ){0,4}(?:exit|exited|returned)(?: (?:with|code|status|value|non-zero))*[^\w-]{0,3}"
     r"(?:\d{1,2}|1[01]\d|12[0-5])\W*"
 )
+_EXIT_BAD: Final = re.compile(
+    r"(?i)\W*(?:exit(?:ed)?(?: with)? (?:code|status)|exit_code|returncode)[^\w-]{0,3}-?[1-9]\d*\W*"
+)
 #: Names that a refusal quotes: another made-up name is no other refusal.
 _QUOTED: Final = re.compile(r"'[^'\n]{0,80}'|\"[^\"\n]{0,80}\"|`[^`\n]{0,80}`")
 #: Reasons that say nothing without the thing they are about.
@@ -91,12 +93,16 @@ _REFUSAL: Final = re.compile(
 )
 _REFUSAL_JSON: Final = re.compile(
     r"(?i)\"(?:status|result|state)\": ?\"(?:error|fail(?:ed|ure)?)\"|\"(?:ok|success)\": ?false"
+    r"|\"status_?(?:code)?\": ?[45]\d\d\b"
     r"|\"errors?\": ?(?:\"[^\"]|\{\s*\"|\[\s*[^\]\s])"
 )
 _ACK: Final = re.compile(
     r"(?i)^\W*(?:ok(?:ay)?|done|success\w*|succeeded|saved|true|yes|null|none|valid|pass(?:ed)?|clean|sent|queued|accepted"
     r"|completed?|finished|\d+|(?:[\w./'\"-]+ ){0,4}(?:wrote|written|created|updated|deleted|removed|added|applied"
-    r"|inserted|edited|saved|replaced|modified|copied|moved|uploaded|sent|closed|marked|logged|noted|recorded)\b.{0,60}"
+    r"|inserted|edited|saved|replaced|modified|copied|moved|uploaded|sent|closed|marked|logged|noted|recorded"
+    r"|delivered|posted|merged|published|registered|committed|installed|enabled|disabled|started|stopped|assigned"
+    r"|scheduled|submitted|synced|renamed|formatted|converted|processed|validated|verified|pushed|tagged|archived"
+    r"|linked|stored|indexed|acknowledged|received|set|cleared|patched|imported|exported|deployed|approved)\b.{0,60}"
     r"|no (?:issues?|errors?|problems?|warnings?|changes?)\b.{0,40}|all .{0,40}passed.{0,20}|\d+ passed.{0,40}"
     r"|0 .{0,40}|[\"']?(?:ok|success|status|result)[\"']? ?: ?[\"']?(?:true|ok|success|done)[\"']?)\W*$"
 )
@@ -106,19 +112,6 @@ _NEGATIVE: Final = re.compile(
     r"|nothing (?:was )?found.{0,40}|(?:0|zero) (?:results?|match(?:es)?|hits?|items?)\b.{0,40}|not found|\[\]|\{\}"
     r"|.{0,40}(?:returned|found) (?:no|0|zero)\b.{0,60}|exit(?:ed)? (?:code|status|with)\W{0,3}\d+)\W*$"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call: equal keys where only what is cosmetic differs.
-
-    `text` is a preview, `sleeps` are the seconds it waits, `target` is the tool and the file it names, or None.
-    """
-
-    key: int
-    text: str
-    sleeps: float
-    target: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,131 +138,27 @@ class Answer:
     bare: bool = False
 
 
-# --- calls ---------------------------------------------------------------------------------------------
-
-_COMMANDS = frozenset({"command", "cmd", "script", "bash", "shell", "query", "q", "url", "uri", "code"})
-_NONCES = frozenset(
-    {
-        "nonce",
-        "attempt",
-        "attempts",
-        "retry",
-        "retries",
-        "try",
-        "request_id",
-        "requestid",
-        "idempotency_key",
-        "timestamp",
-    }
-    | {"ts", "_", "cache_bust", "cachebust", "explanation", "thought", "thoughts", "reasoning", "rationale"}
-)
-_FILES = ("path", "file_path", "filename", "file")
-_COMMAND_MOST = 1_500  # longer ones are programs, and compared as they are
-_COSMETIC: Final = tuple(
-    (words.split(), re.compile(pattern))
-    for words, pattern in (
-        ("#", r"(?m)(?:^|(?<=\s))#[^\n]*"),
-        ("echo", r"(?:^|(?<=[;&|\n]))\s*echo\s[^;&|><\n]*(?=[;&|\n]|$)"),
-        ("||", r"\|\|\s*(?:true|:|exit \d+)(?=\s|;|$)"),
-        (">", r"\d?>&\d|[12&]?>\s?/dev/null"),
-        ("sleep timeout", r"\b(?:sleep|timeout(?: -\S+)?)\s+[\d.]+[smh]?\b"),
-        ("? &", r"(?<=[?&])(?:_|nonce|cb|cache_?bust\w*|rand\w*|ts|timestamp)=[^&\s'\"]*&?"),
-        ("; &", r"(?<=[;&]) ?[;&]+"),
-    )
-)
-_SLEEP = re.compile(r"\bsleep\s+(\d+(?:\.\d+)?)([smh]?)\b")
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_ENVELOPE_MOST = 100_000
+_STREAMS = ("stdout", "stderr", "output", "content")
+_STATUS = ("exit_code", "exitCode", "exit_status", "exitStatus", "returncode", "return_code", "code", "status")
 
 
-def read_call(tool: str, args: Any) -> Call:
-    """The call without comments, sleeps, `|| true`, nonces and the order of keys."""
-    sleeps = 0.0
-    target = None
-    if isinstance(args, dict):
-        named = next((args[name] for name in _FILES if isinstance(args.get(name), str)), None)
-        target = None if named is None else (tool, named)
-        kept = {name: value for name, value in args.items() if str(name).lower() not in _NONCES} or args
-        if len(kept) > 1 and not _COMMANDS.isdisjoint(kept):
-            kept = {name: value for name, value in kept.items() if name != "description"}
-        for name, value in kept.items():
-            if isinstance(value, str) and len(value) <= _COMMAND_MOST and str(name).lower() in _COMMANDS:
-                sleeps += _slept(value)
-                kept = {**kept, name: _cosmetic(value)}
-        text = _canonical(kept)
-    elif isinstance(args, str) and len(args) <= _COMMAND_MOST:
-        sleeps = _slept(args)
-        text = _cosmetic(args)
-    else:
-        text = _canonical(args)
-    return Call(hash((tool, text)), f"{tool} {text[:150]}", sleeps, target)
-
-
-def _cosmetic(command: str) -> str:
-    text = command
-    for words, pattern in _COSMETIC:
-        if any(word in text for word in words):
-            text = pattern.sub("", text)
-    return " ".join(text.split()).strip(" ;&?") or command
-
-
-def _slept(command: str) -> float:
-    return sum(float(number) * _UNITS[unit] for number, unit in _SLEEP.findall(command)) if "sleep" in command else 0.0
-
-
-def _canonical(value: Any) -> str:
-    try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=repr)
-    except (TypeError, ValueError, RecursionError):
-        return repr(value)
-
-
-# --- answers -------------------------------------------------------------------------------------------
-
-
-def as_text(output: Any) -> str:
-    """An output as text: JSON where it is a structure, empty where there is none."""
-    if isinstance(output, str):
-        return output
-    return "" if output is None else _canonical(output)
-
-
-#: Arguments that hold a piece of text, not a name: a refusal that repeats it is the same refusal.
-_TEXTS: Final = frozenset(
-    {"old", "new", "search", "find", "pattern", "needle", "replace", "replacement", "content", "text", "diff", "patch"}
-    | {"old_str", "old_string", "old_text", "new_str", "new_string", "new_text", "insert_text", "file_text", "anchor"}
-    | {"snippet", "before", "after", "original", "updated", "target_text", "code", "input"}
-)
-
-
-def echoes(args: Any) -> tuple[str, ...]:
-    """Phrases of the call that its failure may repeat, longest first: at most 8, never a bare name, path or address."""
-    named = args.items() if isinstance(args, dict) else (("", args),)
-    found: set[str] = set()
-    for name, value in named:
-        if not isinstance(value, str) or len(value) > 2_000:
-            continue
-        word = value.strip()
-        if (len(word) >= 12 and (" " in word or "\n" in word)) or (len(word) >= 3 and name in _TEXTS):
-            found |= {value, word, repr(value)[1:-1], json.dumps(value)[1:-1]}
-    if args and isinstance(args, (dict, list)):
-        found |= {text for text in (repr(args), json.dumps(args, default=repr), _canonical(args)) if len(text) <= 600}
-    return tuple(sorted((text for text in found if len(text) >= 3), key=len, reverse=True)[:8])
-
-
-_ASKED = re.compile(r"[\w.-]*[A-Za-z.][\w.-]*")
-_DOTTED_QUAD = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}\Z")
-
-
-def asked(args: Any) -> frozenset[str]:
-    """The names and versions a call asks for, at most 80 words: plain numbers and addresses are none."""
-    values = list(args.values()) if isinstance(args, dict) else args
-    words = _ASKED.findall(as_text(values)[:1_500])[:80]
-    return frozenset(word.strip(".-") for word in words if not _DOTTED_QUAD.match(word))
-
-
-def unasked(text: str, words: frozenset[str]) -> str:
-    """The text without the words that the call asked for."""
-    return _ASKED.sub(lambda m: "<name>" if m.group().strip(".-") in words else m.group(), text)
+def outcome(output: Any, ok: bool) -> tuple[str, bool]:
+    """The text of an output, and whether all was well: what a command said is read alike from an object."""
+    value = output
+    if isinstance(output, str) and output[:1] == "{" and any(f'"{name}"' in output[:400] for name in _STREAMS):
+        value = parsed(output, _ENVELOPE_MOST)
+    if not isinstance(value, dict):
+        return as_text(output), ok
+    content = value.get("content")
+    if isinstance(content, list) and content and all(isinstance(c, dict) and "text" in c for c in content):
+        return "\n".join(str(c["text"]) for c in content), ok and not value.get("isError")
+    said = [value[name] for name in _STREAMS if isinstance(value.get(name), str)]
+    status = next((value[name] for name in _STATUS if isinstance(value.get(name), int)), None)
+    if not said or (status is None and not {"stdout", "stderr"} & value.keys()):
+        return as_text(output), ok
+    text = "\n".join(part.rstrip("\n") for part in said if part.strip())
+    return (f"{text}\n[exit code {status}]", False) if status else (text, ok)
 
 
 def read_answer(output: str, ok: bool, tool: str = "", args: Any = None, *, rejected: bool = False) -> Answer:
@@ -277,7 +166,7 @@ def read_answer(output: str, ok: bool, tool: str = "", args: Any = None, *, reje
     that never ran, so that nothing but the refusal was said."""
     text = _sorted_json(output)
     head, tail = _window(text)
-    if not ok or (not tail and _refuses(head)):
+    if not ok or (_ended_badly(head, tail) if tail else _refuses(head)):
         return _failure(output, text, head, tail, tool, args, rejected)
     shown = mask(head)
     if tail:
@@ -353,22 +242,35 @@ def _window(text: str) -> tuple[str, str]:
 
 
 def _sorted_json(text: str) -> str:
-    body = text.strip() if len(text) <= _JSON_MOST else ""
+    body = text.strip() if len(text) <= JSON_MOST else ""
     if body[:1] not in ("{", "[") or body[-1:] not in ("}", "]"):
         return text
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
+    value = parsed(body, JSON_MOST)
+    if isinstance(value, str):
         return text
     # one member a line, so that what is salient in it can be told from the rest
-    return _canonical(value).replace(',"', ',\n"')
+    return canonical(value).replace(',"', ',\n"')
+
+
+def _ended_badly(head: str, tail: str) -> bool:
+    """Of a long output only a line about the exit status, first or last, says that the command failed."""
+    lines = head[:200].lstrip().split("\n", 1)[0], tail[-200:].rstrip().rpartition("\n")[2]
+    return any(_EXIT_BAD.fullmatch(line) for line in lines)
 
 
 def _refuses(text: str) -> bool:
     if text.lstrip()[:1] == "{":
         return _REFUSAL_JSON.search(text) is not None
     lines = [line for line in text.split("\n") if line.strip()]
-    return bool(lines) and any(_REFUSAL.search(line[:300]) for line in (lines[0], lines[-1]))
+    if not lines:
+        return False
+    if any(_REFUSAL.search(line[:300]) for line in (lines[0], lines[-1])):
+        return True
+    # of a log only what is no more than a line or two is an answer to the call
+    return len(lines) <= 2 and any(_REFUSAL.search(_WHEN.sub("", mask(line[:300]))) for line in lines)
+
+
+_WHEN = re.compile(r"^(?:[\W_]*<(?:time|pid|duration|id)>)+")
 
 
 def _salient(window: str) -> list[str]:

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from core.progress.calls import Call, as_text
 from core.progress.memory import Recent, Seen, State, Tally
-from core.progress.reading import WHOLE, Answer, Call, as_text
+from core.progress.reading import WHOLE, Answer
 from core.progress.step import Level, Rule, Step
 
 #: Of each rule: the score at which to nudge and to stop. Failures and answers count in twentieths (WHOLE = once).
@@ -24,6 +25,7 @@ RETURNS: Final = (3 * 4, 4 * 4)
 ANSWERS: Final = (5 * 20, 8 * 20)
 NOTHING_NEW: Final = (10 * 10, 16 * 10)
 SPEECH: Final = (3, 4)
+COMPACTIONS: Final = (4, 6)
 MONOLOGUE: Final = (6, 10)
 
 SLEEP_S: Final = 10.0  # a command that sleeps this long waits on something
@@ -115,10 +117,13 @@ def failures(state: State, seen: Seen, waits: bool, where: int) -> list[Finding]
         if not known:
             tally.callers = [*tally.callers[-15:], call.key]
         tally.progress, tally.waits, tally.lines = state.progress, state.waits, answer.lines
+        tally.workspace = state.workspace
         factor = 1.0
         if again:
             tally.score *= 0.95 ** max(0, gained - PROGRESS_SLACK)
-            if gained:
+            if gained and state.workspace is not None and tally.workspace == state.workspace:
+                factor = 0.8  # something was read, but nothing was done about it
+            elif gained:
                 factor = 0.5 if drifts else 0.6  # perhaps the next of many places that fail alike
             if waits or (tally.moving and known):
                 factor *= 0.35
@@ -214,7 +219,7 @@ def same_answer(state: State, seen: Seen, where: int) -> list[Finding]:
     if before is None or before.key == call.key:
         tally.score += 20 if before is None else 0
         return []
-    tally.score += _alikeness(before.text, call.text, answer)
+    tally.score += _alikeness(before.text, call, answer)
     return _found("same_answer", seen.told, tally, tally.score, ANSWERS, answer.text)
 
 
@@ -222,13 +227,14 @@ _WORD = re.compile(r"\w+")
 _DIGITS = re.compile(r"\d+")
 
 
-def _alikeness(before: str, now: str, answer: Answer) -> int:
-    """What an equal answer to another call weighs, of 20. Going through a list by number is work, respelling is not."""
-    if answer.long:
+def _alikeness(before: str, call: Call, answer: Answer) -> int:
+    """What an equal answer to another call weighs, of 20. Going from thing to thing is work, asking in other words
+    is not, nor is a number that makes no difference to much."""
+    if call.query and not answer.negative:
         return 20
-    if _DIGITS.sub("0", before) == _DIGITS.sub("0", now):
-        return 10
-    if set(_WORD.findall(before.lower())) == set(_WORD.findall(now.lower())):
+    if _DIGITS.sub("0", before) == _DIGITS.sub("0", call.text):
+        return 20 if answer.long else 10
+    if set(_WORD.findall(before.lower())) == set(_WORD.findall(call.text.lower())):
         return 20
     return 14 if answer.negative else 10
 
@@ -258,14 +264,28 @@ def nothing_new(state: State, seen: Seen, measured: bool, where: int) -> list[Fi
     return [Finding(level, "nothing_new", 0, seen.answer.text, count, state.stale_first, where, calls)]
 
 
+def compaction(state: State, where: int) -> list[Finding]:
+    """Nothing but compactions: the session only makes room for itself."""
+    if state.compacted == 0:
+        state.compacted_first = where
+    state.compacted += 1
+    state.epoch += 1
+    level = _due(state.compacted, COMPACTIONS)
+    if level is None:
+        return []
+    text = "a compaction with nothing done since the one before"
+    return [Finding(level, "nothing_new", 1, text, state.compacted, state.compacted_first, where, ())]
+
+
 _SPEECH_NOISE = re.compile(r"[\W\d_]+")
 
 
 def speech(state: State, step: Step, where: int) -> list[Finding]:
     """Replies without a deed: empty ones, the same words, or words upon words."""
     text = as_text(step.output)
-    said = _SPEECH_NOISE.sub(" ", text[:2_000] + text[-1_000:]).strip().lower()
+    said = _SPEECH_NOISE.sub(" ", f"{text[:2_000]} {text[-1_000:]}").strip().lower()
     state.turns += 1
+    state.compacted = 0
     if state.talk == 0:
         state.talk_first = where
     state.talk += 1
