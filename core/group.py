@@ -47,24 +47,20 @@ class Group:
     ) -> None:
         """Store the pairs, and do `then` with the events. Raises what either raised.
 
-        A caller that is cancelled waits no longer, but all it gave is stored by then.
+        Where the caller is cancelled both are done all the same, and before it comes to know: what the event loop was
+        asked to do first it does first.
         """
         loop = asyncio.get_running_loop()
         if not self._waiting:
-            loop.call_soon(self.flush)
+            loop.call_soon(self._flush)
         entry = Entry(session, pairs, columns, then, loop.create_future())
         self._waiting.append(entry)
-        try:
-            await entry.stored
-        except asyncio.CancelledError:
-            self.flush()
-            raise
+        await entry.stored
 
-    def flush(self) -> None:
+    def _flush(self) -> None:
         """Store what is waiting now, and let those go on who wait for it."""
         entries, self._waiting = self._waiting, []
-        if entries:
-            self._commit(entries)
+        self._commit(entries)
 
     def _commit(self, entries: Sequence[Entry]) -> None:
         try:

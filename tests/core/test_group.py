@@ -136,9 +136,9 @@ async def test_who_is_cancelled_while_waiting_for_the_commit_has_stored_and_show
     cancelled.cancel()
     with pytest.raises(asyncio.CancelledError):
         await cancelled
-    await other
     assert [(event.session, event.seq) for event in shown] == [("a", 1), ("b", 1)]
     assert (set(stored(tmp_path, "a")), set(stored(tmp_path, "b"))) == ({1}, {1})
+    await other
     store.close()
 
 
