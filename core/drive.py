@@ -214,7 +214,7 @@ class Drive:
             tools=agent.specs,
             system=agent.system,
             model=info.model or persona.model,
-            effort=self.launch.effort or self.standing.effort,
+            effort=self._effort() or (persona.effort if persona.effort in provider.efforts else None),
             limits=self.standing.limits(persona.limits),
             on_reply=self._on_reply,
             watching=self.watching,
@@ -237,7 +237,7 @@ class Drive:
             calls=calls,
             provider=provider,
             model=model,
-            effort=self.launch.effort or self.standing.effort,
+            effort=self._effort() or persona.effort,
             limits=self.standing.limits(persona.limits),
             on_reply=self._on_reply,
             watching=self.watching,
@@ -247,6 +247,10 @@ class Drive:
             started=self.began,
             below=self._below,
         )
+
+    def _effort(self) -> str | None:
+        """The effort a person chose for the session, if any."""
+        return self.launch.effort or self.standing.effort
 
     def _delegates(self, persona: Persona) -> list[Tool]:
         """The tools that start children, for an agent that has presets."""
@@ -287,7 +291,7 @@ class Drive:
             task,
             provider=self.provider,
             model=self.log.info.model,
-            effort=self.launch.effort or self.standing.effort,
+            effort=self._effort(),
             sandbox=name,
             context_window=self.launch.context_window,
             replay=self.standing.replay,
@@ -334,8 +338,9 @@ class Drive:
         limits = limits_to_json(launch.limits)
         if limits and launch.answer is None:
             body["limits"] = limits
-        if launch.effort is not None and launch.effort != self.standing.effort:
-            body["effort"] = launch.effort
+        effort = launch.effort if "provider" in columns else launch.effort or self.standing.effort
+        if effort != self.standing.effort:  # another provider has other words for it
+            body["effort"] = effort
         if body:
             self.log.append(("settings", body), **columns)
 

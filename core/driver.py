@@ -47,7 +47,8 @@ class Persona:
     """Who the agent is: its system text and what it may do.
 
     `policy` maps exact tool names (and `run_sandbox`, `run_skill`) to a decision; a tool not named has the
-    default of its kind. `delegates` are preset ids; `max_depth` caps children.
+    default of its kind. `delegates` are preset ids; `max_depth` caps children. `model` and `effort` are what it would
+    like to think with, where nobody says otherwise.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Persona:
     policy: Mapping[str, Decision] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     model: str | None = None
+    effort: str | None = None
     delegates: tuple[str, ...] = ()
     max_depth: int = 0
 

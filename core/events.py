@@ -12,7 +12,7 @@ KINDS: Final = frozenset(
         # kind, agent, digest, parent, depth, provider, model, sandbox, limits, publish, source, replay; where they
         # apply also inherited {policy, deepest}, network (false), suite {path, digest}, and what a lab was asked for
         "started",
-        "message",  # role, text; assistant: id, blocks, finish, provider, model, turn; incomplete
+        "message",  # role, text; assistant: id, blocks, finish, provider, route, model, effort, turn; incomplete
         "tool_call",  # call, tool, args; raw (what the model sent, where it was not valid); turn; recorded
         "tool_result",  # call, ok, output; status, blob, size, duration_s, data
         "usage",  # input_tokens, output_tokens, cached_tokens, requests, cost {"usd"}, provider, model

@@ -57,7 +57,7 @@ async def fork_session(host: Host, session: str, *, new: str | None = None, prov
         parent=session,
         started=host.now(),
         provider=provider or info.provider,
-        model=info.model if provider in (None, info.provider) else None,
+        model=None if provider not in (None, info.provider) else info.model,
         input_tokens=0,
         output_tokens=0,
         cached_tokens=0,
@@ -108,6 +108,8 @@ def _pairs(events: Iterator[Event], info: SessionInfo, provider: str | None) -> 
         count += 1
         seqs[event.seq] = count
     yield "forked", {"session": info.id, "seq": last, "events": count}
+    if provider not in (None, info.provider):
+        yield "settings", {"provider": provider, "model": None, "effort": None}
 
 
 def _started(data: Mapping[str, Any], info: SessionInfo, provider: str | None) -> dict[str, Any]:

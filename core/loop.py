@@ -279,6 +279,7 @@ class _Loop:
             "finish": turn.finish,
             "provider": self.provider_name,
             "model": turn.model or self.given.model,
+            **({"effort": self.given.effort} if self.given.effort else {}),
             "turn": history.turns + 1,
         }
         usage, columns = self._charge(turn)

@@ -67,8 +67,8 @@ class Standing:
         self.replay = str(data["replay"]) if data.get("replay") else None
 
     def _settings(self, data: Mapping[str, Any]) -> None:
-        if data.get("effort"):
-            self.effort = str(data["effort"])
+        if "effort" in data:
+            self.effort = str(data["effort"]) if data["effort"] else None
         limits = data.get("limits")
         if not isinstance(limits, dict):
             return

@@ -25,6 +25,8 @@ class Settings:
     """What thinks: a module name under impl/providers."""
     model: str | None = None
     """The model, in the provider's own words."""
+    effort: str | None = None
+    """How hard it thinks, in the provider's own words; None leaves that to it."""
     sandbox: str | None = None
     """docker, bubblewrap or process; None takes the best that works here."""
     sandbox_image: str | None = None

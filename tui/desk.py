@@ -164,6 +164,7 @@ class Desk:
                 answer=answer,
                 provider=provider or override("provider"),
                 model=model or override("model"),
+                effort=override("effort"),
                 sandbox=override("sandbox"),
                 context_window=self.host.settings.context_window,
             )

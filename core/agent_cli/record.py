@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from core.agent_cli.events import CliCall, CliResult
@@ -19,10 +20,11 @@ class Recorder:
     """The writing side of one turn. Words are held until it is known what they belong to (a call, or the reply);
     a draft shows them meanwhile. Tools the CLI ran itself are stored when they have answered."""
 
-    def __init__(self, log: SessionLog, provider: str, model: str | None) -> None:
+    def __init__(self, log: SessionLog, provider: str, model: str | None, how: Mapping[str, Any]) -> None:
         self.log = log
         self.model = model
         self._provider = provider
+        self._how = how
         self._texts: list[str] = []
         self._streamed = False
         self._draft: Draft | None = None
@@ -174,6 +176,7 @@ class Recorder:
             "finish": finish,
             "provider": self._provider,
             "model": self.model,
+            **self._how,
             "turn": turn,
         }
         if columns.pop("incomplete", False):

@@ -86,7 +86,8 @@ class Turn:
         self._answered = asyncio.Event()
         self._ours: set[str] = set()
         self._notices = 0
-        self._recorder = Recorder(log, given.provider.name, given.turn.model)
+        how = {"route": given.provider.route, **({"effort": given.turn.effort} if given.turn.effort else {})}
+        self._recorder = Recorder(log, given.provider.name, given.turn.model, how)
         self._door = ToolDoor(given.turn.tools, given.calls, self._recorder, self, given.provider.announces_calls)
 
     async def run(self) -> CliEnd | None:

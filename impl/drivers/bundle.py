@@ -71,7 +71,7 @@ class BundleDriver:
         policy["run_sandbox"] = manifest.policy.run_sandbox
         if manifest.policy.run_skill is not None:
             policy["run_skill"] = manifest.policy.run_skill
-        limits = manifest.limits
+        limits, (model, effort) = manifest.limits, self._preferred()
         return Persona(
             name=manifest.name,
             description=manifest.description,
@@ -85,10 +85,20 @@ class BundleDriver:
                 usd=None if limits.usd is None else str(limits.usd),
                 seconds=limits.seconds,
             ),
-            model=manifest.model.name if manifest.model else None,
+            model=model,
+            effort=effort,
             delegates=tuple(manifest.delegates.presets),
             max_depth=manifest.delegates.max_depth,
         )
+
+    def _preferred(self) -> tuple[str | None, str | None]:
+        """The model and effort it would like; a wish for another provider's model says nothing of this one's."""
+        wish = self.manifest.model
+        if wish is None:
+            return None, None
+        thinks = self._info.provider.partition(":")[0] if self._info is not None else ""
+        fits = wish.provider is None or wish.provider.replace("-", "_") == thinks.replace("-", "_")
+        return (wish.name, wish.effort) if fits else (None, None)
 
     def _skills(self) -> SkillShelf:
         return SkillShelf(self._root / "skills", self.manifest.skills)

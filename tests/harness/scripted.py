@@ -68,13 +68,14 @@ Scripted = Turn | Callable[[ModelRequest], "Turn | Awaitable[Turn]"]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A copy of one request: system prompt, messages, tool names, model, session."""
+    """A copy of one request: system prompt, messages, tool names, model, session, effort."""
 
     system: str
     messages: tuple[Message, ...]
     tools: tuple[str, ...]
     model: str | None
     session: str
+    effort: str | None = None
 
 
 def call(name: str, /, **args: Any) -> ToolCall:
@@ -122,6 +123,7 @@ class ScriptedProvider(ModelProvider):
                 tuple(tool.name for tool in request.tools),
                 request.model,
                 request.session,
+                request.effort,
             )
         )
         turn: Any = self.script.pop(0) if self.script else "done"

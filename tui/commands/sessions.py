@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, words for people on stderr.")]
 ProviderName = Annotated[str | None, typer.Option("--provider", help="What thinks: a name from `artificer providers`.")]
 ModelName = Annotated[str | None, typer.Option("--model", help="The model, in the provider's words.")]
+EffortName = Annotated[str | None, typer.Option("--effort", help="How hard it thinks, in the provider's words.")]
 SandboxName = Annotated[str | None, typer.Option("--sandbox", help="docker, bubblewrap, or process (unsafe).")]
 Answers = Annotated[list[str] | None, typer.Option("--answer", help="Answers, in the order questions come.")]
 LimitWords = Annotated[list[str] | None, typer.Option("--limit", help="steps|tokens|usd|seconds=N; may be repeated.")]
@@ -39,6 +40,7 @@ def build(
     message: Annotated[str | None, typer.Option("-m", "--message", help="What the agent should be.")] = None,
     provider: ProviderName = None,
     model: ModelName = None,
+    effort: EffortName = None,
     sandbox: SandboxName = None,
     answers: Answers = None,
     publish: Annotated[bool, typer.Option("--publish", help="Publish it once it has passed.")] = False,
@@ -55,6 +57,7 @@ def build(
         agent=agent,
         provider=provider,
         model=model,
+        effort=effort,
         sandbox=sandbox,
         publish=publish,
         limits=limits(limit),
@@ -67,6 +70,7 @@ def run(
     task: Annotated[str, typer.Argument(metavar="TASK")],
     provider: ProviderName = None,
     model: ModelName = None,
+    effort: EffortName = None,
     sandbox: SandboxName = None,
     answers: Answers = None,
     limit: LimitWords = None,
@@ -84,6 +88,7 @@ def run(
         task,
         provider=provider,
         model=model,
+        effort=effort,
         sandbox=sandbox,
         limits=limits(limit),
         replay=find(host, replay).id if replay else None,
@@ -96,6 +101,7 @@ def resume(
     message: Annotated[str | None, typer.Option("-m", "--message", help="Your next message.")] = None,
     provider: ProviderName = None,
     model: ModelName = None,
+    effort: EffortName = None,
     sandbox: SandboxName = None,
     answers: Answers = None,
     limit: LimitWords = None,
@@ -105,7 +111,7 @@ def resume(
     """Go on with a session, to its next stop."""
     host = build_host()
     info = find(host, session)
-    launch = _going_on(host, info, provider, model, sandbox, limits(limit), task=message)
+    launch = _going_on(host, info, provider, model, effort, sandbox, limits(limit), task=message)
     return _drive(host, launch, answers, as_json, stream)
 
 
@@ -114,6 +120,7 @@ def answer(
     text: Annotated[str, typer.Argument(metavar="TEXT")],
     provider: ProviderName = None,
     model: ModelName = None,
+    effort: EffortName = None,
     sandbox: SandboxName = None,
     answers: Answers = None,
     limit: LimitWords = None,
@@ -123,7 +130,7 @@ def answer(
     """Answer what a session waits for, and drive it to its next stop."""
     host = build_host()
     info = find(host, session)
-    launch = _going_on(host, info, provider, model, sandbox, limits(limit), answer=text)
+    launch = _going_on(host, info, provider, model, effort, sandbox, limits(limit), answer=text)
     return _drive(host, launch, answers, as_json, stream)
 
 
@@ -132,6 +139,7 @@ def fork(
     message: Annotated[str | None, typer.Option("-m", "--message", help="Your next message.")] = None,
     provider: ProviderName = None,
     model: ModelName = None,
+    effort: EffortName = None,
     sandbox: SandboxName = None,
     answers: Answers = None,
     limit: LimitWords = None,
@@ -144,7 +152,7 @@ def fork(
 
     host = build_host()
     info = find(host, session)
-    launch = _going_on(host, info, provider, model, sandbox, limits(limit), task=message)
+    launch = _going_on(host, info, provider, model, effort, sandbox, limits(limit), task=message)
     check_names(host, launch)
     thinks = launch.provider if isinstance(launch.provider, str) else None
     made = asyncio.run(core.fork_session(host, info.id, provider=thinks))
@@ -157,6 +165,7 @@ def _going_on(
     info: SessionInfo,
     provider: str | None,
     model: str | None,
+    effort: str | None,
     sandbox: str | None,
     spend: Limits,
     *,
@@ -170,6 +179,7 @@ def _going_on(
         session=info.id,
         provider=provider or override("provider"),
         model=model or override("model"),
+        effort=effort or override("effort"),
         sandbox=sandbox or override("sandbox"),
         context_window=host.settings.context_window,
         limits=spend,

@@ -95,3 +95,21 @@ def test_a_provider_without_its_key_says_how_to_give_it_and_asks_nobody(home: Pa
     assert result["usage"]["requests"] == 0
     assert "_API_KEY" in str(result["evidence"])
     assert "--provider offline" in str(result["evidence"])
+
+
+def test_the_effort_is_a_flag_a_variable_or_a_setting(
+    models: dict[str, ScriptedProvider], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked() -> str | None:
+        (request,) = models["one"].requests
+        models["one"].requests.clear()
+        return request.effort
+
+    Path("artificer.toml").write_text('provider = "one"\neffort = "from-file"\n')
+    session = expecting(10, "build", "-m", "x").result["session"]
+    assert asked() == "from-file"
+    monkeypatch.setenv("ARTIFICER_EFFORT", "from-variable")
+    expecting(10, "answer", session, "this")
+    assert asked() == "from-variable"
+    expecting(10, "resume", session, "-m", "that", "--effort", "from-flag")
+    assert asked() == "from-flag"

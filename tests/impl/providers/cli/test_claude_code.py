@@ -96,6 +96,27 @@ async def test_a_fork_onto_another_provider_is_told_what_was_said(claude: Make, 
     assert "Hi from Claude." in words_of(stand_in)[-1]
 
 
+async def test_route_model_and_effort_are_stamped_on_every_turn_and_change_between_them(claude: Make) -> None:
+    stage, stand_in = claude('init(); text("Hi."); result()')
+    await stage.run("One", effort="low")
+    await stage.run("Two")
+    await stage.run("Three", effort="max")
+    said = [event.data for event in stage.events("message") if event.data["role"] == "assistant"]
+    assert [(data["provider"], data["route"], data["effort"]) for data in said] == [
+        ("claude_code", "api", "low"),
+        ("claude_code", "api", "low"),
+        ("claude_code", "api", "max"),
+    ]
+    assert {data["model"] for data in said} == {"claude-sonnet-5-5"}
+    assert words_of(stand_in)[words_of(stand_in).index("--effort") + 1] == "max"
+
+
+async def test_an_effort_that_the_agent_wishes_for_and_it_does_not_take_is_left_out(claude: Make) -> None:
+    stage, stand_in = claude('init(); text("Hi."); result()', more={"effort": "extreme"})
+    assert (await stage.run("One")).stop is Stop.COMPLETED
+    assert "--effort" not in words_of(stand_in)
+
+
 async def test_a_price_it_does_not_know_stays_unknown(claude: Make) -> None:
     stage, _ = claude('init(); text("Hi."); result(model_usage_since_last_result=cost(0.5, basis="unknown", cached=8))')
     outcome = await stage.run("One")
