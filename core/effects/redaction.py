@@ -12,6 +12,7 @@ or enciphered text, hashes, and a secret in pieces. The allowed host is trusted.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from core.effects.renderings import Rendering, renderings
@@ -31,11 +32,7 @@ class Redactor:
         for name, value in secrets.items():
             if len(value) < MIN_SECRET:
                 raise ValueError(f"the secret {name!r} has under {MIN_SECRET} characters and cannot be bound")
-        # The longest first: where two begin at one place, it gives the name.
-        ordered = sorted(secrets.items(), key=lambda item: -len(item[1]))
-        self._marks = [(rendering, name) for name, value in ordered for rendering in renderings(value)]
-        self._labels = {name: self._label(name) for name in secrets}
-        self._longest = max((rendering.longest for rendering, _ in self._marks), default=0)
+        self._marks, self._labels, self._longest = _looked_for(tuple(secrets.items()))
         self._reset()
 
     def _reset(self) -> None:
@@ -91,12 +88,26 @@ class Redactor:
             self._next[index] = max(at, decided)
         return sorted(spans, key=lambda span: (span[0], -span[1]))
 
-    def _label(self, name: str) -> bytes:
-        """`[redacted:NAME]`, or less where that would itself show a secret."""
-        for label in (f"[redacted:{name}]".encode(), b"[redacted]"):
-            if not any(rendering.find(label, 0, len(label)) for rendering, _ in self._marks):
-                return label
-        return b"***"
+
+Marks = tuple[tuple[Rendering, str], ...]
+
+
+@lru_cache(maxsize=64)
+def _looked_for(secrets: tuple[tuple[str, str], ...]) -> tuple[Marks, Mapping[str, bytes], int]:
+    """What is looked for, with the secret's name; what is put in its place; the most bytes one takes."""
+    # The longest first: where two begin at one place, it gives the name.
+    ordered = sorted(secrets, key=lambda item: -len(item[1]))
+    marks = tuple((rendering, name) for name, value in ordered for rendering in renderings(value))
+    labels = {name: _label(name, marks) for name, _ in secrets}
+    return marks, labels, max((rendering.longest for rendering, _ in marks), default=0)
+
+
+def _label(name: str, marks: Marks) -> bytes:
+    """`[redacted:NAME]`, or less where that would itself show a secret."""
+    for label in (f"[redacted:{name}]".encode(), b"[redacted]"):
+        if not any(rendering.find(label, 0, len(label)) for rendering, _ in marks):
+            return label
+    return b"***"
 
 
 def redact(data: bytes, secrets: Mapping[str, str]) -> bytes:

@@ -111,7 +111,7 @@ class TlsServer:
         self.port = 0
 
     async def __aenter__(self) -> TlsServer:
-        self._server = await asyncio.start_server(self._serve, self._address, self.port, ssl=self._context)
+        self._server = await asyncio.start_server(self.serve, self._address, self.port, ssl=self._context)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -121,7 +121,8 @@ class TlsServer:
         self._server.close()
         await self._server.wait_closed()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one connection."""
         self.connections += 1
         try:
             asked = await self._read(reader)
