@@ -21,6 +21,7 @@ from tui.input import TerminalDriver
 from tui.screens import messages
 from tui.screens.home import HomeScreen
 from tui.shelf import Shelf
+from tui.view.fleet import RECORDS
 from tui.widgets.composer import Composer
 
 if TYPE_CHECKING:
@@ -172,6 +173,9 @@ class ArtificerApp(ActingApp):
             agent = getattr(screen, "agent", None)
             if isinstance(agent, str):
                 return f"agent:{agent}"
+            place = getattr(screen, "place", None)
+            if isinstance(place, str):
+                return place
         return None
 
     def _drive_failed(self, session: str, error: BaseException) -> None:
@@ -213,7 +217,7 @@ class ArtificerApp(ActingApp):
 
     @on(messages.Opened)
     async def _opened(self, event: messages.Opened) -> None:
-        await self.open_key(event.key)
+        await self.open_key(event.key, over=event.over)
 
     @on(messages.RunWanted)
     async def _run_wanted(self, event: messages.RunWanted) -> None:
@@ -232,9 +236,15 @@ class ArtificerApp(ActingApp):
 
     @on(messages.HomeWanted)
     async def action_home(self) -> None:
-        """Back to the list of sessions and agents."""
-        await self._home()
-        self.desk.keep(LEFT, None)
+        """Back to the list of sessions and agents, or to the lab where that lies between."""
+        await self._home(until=self.beneath)
+        self.desk.keep(LEFT, self._place())
+
+    @property
+    def beneath(self) -> Screen[Any] | None:
+        """The lab, where the screen in front was opened over it."""
+        below = self.screen_stack[-2] if len(self.screen_stack) > 2 else None
+        return below if str(getattr(below, "place", "")).startswith("lab:") else None
 
     @on(messages.WritingBegun)
     def _writing_begun(self) -> None:
@@ -260,19 +270,34 @@ class ArtificerApp(ActingApp):
             self.screen.query_one(Composer).fill(event.composer.text)
             event.composer.text = ""
 
-    async def open_key(self, key: str) -> None:
-        """Open `session:ID` or `agent:NAME`; nothing happens where there is none."""
+    async def open_key(self, key: str, *, over: bool = False) -> None:
+        """Open `session:ID`, `agent:NAME` or `lab:RECORD`; nothing happens where there is none."""
         kind, _, name = key.partition(":")
-        if kind == "session" and self.host.store.session(name) is not None:
-            await self.open_session(name)
+        info = self.host.store.session(name) if kind == "session" else None
+        if info is not None and info.kind in RECORDS:
+            await self.open_lab(name)
+        elif info is not None:
+            await self.open_session(name, over=over)
         elif kind == "agent" and name in self.host.store.agents():
             await self.open_agent(name)
+        elif kind == "lab":
+            await self.open_lab(name or None)
 
-    async def open_session(self, session: str) -> None:
-        """Show a session over the home screen."""
+    async def open_session(self, session: str, *, over: bool = False) -> None:
+        """Show a session over the home screen, or `over` the one in front."""
         from tui.screens.session import SessionScreen
 
-        await self._show(SessionScreen(self.desk, self.shelf, session))
+        await self._show(SessionScreen(self.desk, self.shelf, session), over=over)
+
+    async def open_lab(self, record: str | None = None) -> None:
+        """Show the lab over the home screen, with a record of it opened where one is named."""
+        from tui.screens.lab import LabScreen
+
+        await self._show(LabScreen(self.desk, record))
+
+    async def action_lab(self) -> None:
+        """Comparisons, experiments, evaluations."""
+        await self.open_lab()
 
     async def open_agent(self, name: str) -> None:
         """Show an agent over the home screen."""
@@ -280,14 +305,15 @@ class ArtificerApp(ActingApp):
 
         await self._show(AgentScreen(self.desk, self.shelf, name))
 
-    async def _show(self, screen: Screen[Any]) -> None:
-        await self._home()
+    async def _show(self, screen: Screen[Any], *, over: bool = False) -> None:
+        if not over:
+            await self._home()
         await self.push_screen(screen)
         self.desk.keep(LEFT, self._place())
 
-    async def _home(self) -> None:
-        """Close everything over the home screen."""
-        while len(self.screen_stack) > 1:
+    async def _home(self, until: Screen[Any] | None = None) -> None:
+        """Close everything over the home screen, or over `until`."""
+        while len(self.screen_stack) > 1 and self.screen is not until:
             keep = getattr(self.screen, "keep", None)
             if keep is not None:
                 keep()

@@ -63,6 +63,8 @@ async def calm(pilot: Pilot[Any]) -> None:
     sandbox = getattr(app.screen, "sandbox_known", None)
     if sandbox is not None:
         await until(pilot, lambda: app.screen.sandbox_known, "the sandbox is known")  # type: ignore[attr-defined]
+    if hasattr(app.screen, "settled"):
+        await until(pilot, lambda: getattr(app.screen, "settled", True), "all of the record is shown")
     for _ in range(3):
         await pilot.pause()
 

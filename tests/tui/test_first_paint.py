@@ -35,6 +35,8 @@ HEAVY = {
     "genai_prices",
     "mcp",
     "keyring",
+    "plotext",
+    "textual_plotext",
 }
 
 
@@ -47,5 +49,11 @@ def test_the_first_paint_loads_nothing_heavy() -> None:
 
 def test_the_first_paint_loads_no_other_screen_and_no_loop() -> None:
     done = subprocess.run([sys.executable, "-P", "-c", PAINT], capture_output=True, text=True, check=True)
-    others = {"tui.screens.session", "tui.screens.agent", "tui.screens.dialogs", "core.loop", "core.supervisor"}
-    assert not set(done.stdout.split()) & others
+    screens = {f"tui.screens.{name}" for name in ("session", "agent", "dialogs", "lab")}
+    assert not set(done.stdout.split()) & {*screens, "tui.panes.lab", "core.loop", "core.supervisor"}
+
+
+def test_the_lab_loads_what_plots_only_when_it_plots() -> None:
+    script = "import tui.screens.lab, sys; print([name for name in sys.modules if 'plotext' in name])"
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

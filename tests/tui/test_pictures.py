@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from core import register_provider
 from tests.harness.scripted import Gate, ScriptedProvider
 from tests.harness.stage import NamedSandbox, NamedSandboxes, Stage
-from tests.tui import scenes
+from tests.tui import labscenes, scenes
 from tests.tui.conftest import calm, until
 from tui.application import ArtificerApp
 
@@ -83,6 +83,15 @@ PICTURES = (
     Picture("roll-back", scenes.done, ("f4", "down", "b")),
     Picture("not-rolled-back", scenes.done, ("f4", "b")),
     Picture("agent", shelf),
+    Picture("lab-comparison", labscenes.comparisons),
+    Picture("lab-comparison-running", labscenes.pair_running),
+    Picture("lab-experiment", labscenes.matrix),
+    Picture("lab-experiment-repeats", labscenes.matrix_repeats, ("right", "enter", "down")),
+    Picture("lab-evaluations", labscenes.evaluations, ("escape",)),
+    Picture("lab-evaluation", labscenes.evaluations),
+    Picture("lab-evaluation-running", labscenes.evaluation_running, ("down", "down")),
+    Picture("lab-plots", labscenes.evaluations, ("f6",)),
+    Picture("lab-empty", labscenes.empty, ("f4",)),
     Picture("help", scenes.asks, ("f1",)),
     Picture("commands", scenes.asks, ("ctrl+p",)),
     Picture("model", scenes.provider_error, ("escape", "m")),

@@ -23,11 +23,13 @@ def all_help(app: ArtificerApp) -> list[Line]:
     """The help text."""
     from tui.keymap import KeymapError, load_keymap
     from tui.panes.chat import ChatPane
+    from tui.panes.lab import CaseList, ComparisonPane
     from tui.panes.transcript import TranscriptPane
     from tui.screens.agent import AgentScreen
     from tui.screens.dialogs import AskScreen, RunScreen, TextScreen, YesScreen
     from tui.screens.home import HomeScreen
     from tui.screens.keeping import KeepScreen
+    from tui.screens.lab import LabScreen
     from tui.screens.search import SearchScreen
     from tui.screens.session import SessionScreen
     from tui.screens.sessionpanes import SessionPanes
@@ -35,6 +37,7 @@ def all_help(app: ArtificerApp) -> list[Line]:
     from tui.widgets.composer import Composer
     from tui.widgets.lines import TextView
     from tui.widgets.logview import LogView
+    from tui.widgets.matrix import MatrixView
     from tui.widgets.rowlist import RowList
 
     places: list[tuple[str, *tuple[Any, ...]]] = [
@@ -45,6 +48,9 @@ def all_help(app: ArtificerApp) -> list[Line]:
         ("Card (escape from the composer focuses it)", CardBox),
         ("Revisions", RevisionsPane),
         ("Agent", AgentScreen),
+        ("Lab", LabScreen, ComparisonPane),
+        ("Lab: the matrix", MatrixView),
+        ("Lab: cases", CaseList),
         ("Lists", RowList),
         ("Conversation", ChatPane),
         ("Log", LogView),
@@ -94,6 +100,7 @@ def commands(app: ArtificerApp, screen: Screen[Any]) -> Iterable[SystemCommand]:
         yield SystemCommand("Model", "Go on with another model", app.action_model)
         yield SystemCommand("Provider", "Go on with another provider", app.action_provider)
     yield SystemCommand("Home", "All sessions and agents", app.action_home)
+    yield SystemCommand("Lab", "Comparisons, experiments, evaluations", app.action_lab)
     yield SystemCommand("Search", "Search all sessions", app.action_search)
     yield SystemCommand("Stop", "Stop the running turn", app.action_stop)
     yield SystemCommand("Copy", "Copy the selection, or the last reply", app.action_copy)

@@ -15,7 +15,7 @@ from tui.desk import Desk
 from tui.screens.base import QuietScreen
 from tui.screens.messages import Opened, WritingBegun
 from tui.shelf import Shelf
-from tui.view.fleet import AgentInfo, Fleet, fleet, peek
+from tui.view.fleet import RECORDS, AgentInfo, Fleet, fleet, peek
 from tui.view.rows import matching
 from tui.view.text import Line, Tone, line, short
 from tui.widgets.bars import Bar, KeyBar
@@ -61,6 +61,7 @@ class HomeScreen(QuietScreen[None]):
         Binding("space", "peek", "peek", id="home.peek", tooltip="Look into a session without opening it"),
         Binding("a", "answer", "answer", id="home.answer", tooltip="Open the session and answer"),
         Binding("i", "interrupt", "interrupt", id="home.interrupt", tooltip="Interrupt the session under the cursor"),
+        Binding("l", "lab", "lab", id="home.lab", tooltip="The lab: comparisons, experiments, evaluations"),
         Binding("escape", "leave", "list", id="home.list", tooltip="Back to the list"),
     ]
 
@@ -181,7 +182,7 @@ class HomeScreen(QuietScreen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The list's letters act only where no text is being written."""
-        if action in ("new", "filter", "peek", "answer", "interrupt"):
+        if action in ("new", "filter", "peek", "answer", "interrupt", "lab"):
             return isinstance(self.focused, RowList)
         if action == "leave":
             return bool(self._fleet.rows) and (bool(self.words) or not isinstance(self.focused, RowList))
@@ -190,6 +191,10 @@ class HomeScreen(QuietScreen[None]):
     def action_new(self) -> None:
         """Write what is wanted."""
         self.query_one(Composer).focus()
+
+    def action_lab(self) -> None:
+        """To the lab."""
+        self.post_message(Opened("lab:"))
 
     def action_answer(self) -> None:
         """Open it; its composer is where answers go."""
@@ -207,6 +212,9 @@ class HomeScreen(QuietScreen[None]):
         """Stop the session under the cursor."""
         kind, _, name = self.query_one(RowList).key.partition(":")
         if kind != "session":
+            return
+        if self._infos[name].kind in RECORDS:
+            self.notify("Ctrl+c where it was started stops it; what is done stays, and l shows it.", markup=False)
             return
         stopped = await self.desk.interrupt(name)
         self.notify("Stopping it; it can go on later." if stopped else "Nothing runs there.", markup=False)

@@ -13,9 +13,11 @@ Wish = Literal["publish", "rollback", "diff", "edit", "manifest", "validate", "t
 
 @dataclass
 class Opened(Message):
-    """A session or an agent is to be opened: `session:ID` or `agent:NAME`."""
+    """A session, an agent or the lab is to be opened: `session:ID`, `agent:NAME`, `lab:` or `lab:RECORD`. `over`: over
+    the screen that asks, to which home leads back then."""
 
     key: str
+    over: bool = False
 
 
 @dataclass

@@ -144,7 +144,9 @@ class SessionPanes(AgentPanes):
         self.action_pane(UPPER[(UPPER.index(self.upper) + 1) % len(UPPER)] if here else self.upper)
 
     def describe(self, action: str) -> str | None:
-        """Where escape leads from here, for the line of keys."""
+        """Where escape and home lead from here, for the line of keys."""
+        if action == "home":
+            return "lab" if getattr(self.app, "beneath", None) is not None else None
         if action != "panes":
             return None
         if not self.query_one(Composer).has_focus:

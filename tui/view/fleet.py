@@ -13,6 +13,9 @@ from tui.view.text import Line, Tone, age, column, day, line, money, one_line, p
 
 NAME_WIDTH = 18
 EARLIER_SHOWN = 200
+RECORDS = ("comparison", "experiment", "evaluation")
+"""Kinds of sessions that the lab shows, and of those that work for them."""
+CELLS = ("arm", "case")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class Fleet:
 
 def fleet(sessions: Sequence[SessionInfo], agents: Sequence[AgentInfo], now: str) -> Fleet:
     """The home screen's list. `sessions` are oldest first, as the store gives them."""
+    everything, sessions = sessions, _without_cells(sessions)
     children: dict[str, list[SessionInfo]] = {}
     known = {info.id for info in sessions}
     tops: list[SessionInfo] = []
@@ -60,7 +64,17 @@ def fleet(sessions: Sequence[SessionInfo], agents: Sequence[AgentInfo], now: str
     if len(earlier) > EARLIER_SHOWN:
         rows.append(heading(f"and {plural(len(earlier) - EARLIER_SHOWN, 'older session')}: artificer sessions"))
     waiting, running = len(groups["WAITING FOR YOU"]), sum(info.status == "running" for info in sessions)
-    return Fleet(tuple(rows), _headline(waiting, running, sessions, now), waiting, running)
+    return Fleet(tuple(rows), _headline(waiting, running, everything, now), waiting, running)
+
+
+def _without_cells(sessions: Sequence[SessionInfo]) -> list[SessionInfo]:
+    """Without the arms and cases of the lab's records, which the lab shows; those of an agent's own stay with it."""
+    kinds = {info.id: info.kind for info in sessions}
+    return [
+        info
+        for info in sessions
+        if info.parent is None or kinds.get(info.parent, "evaluation" if info.kind in CELLS else "") not in RECORDS
+    ]
 
 
 def _group(info: SessionInfo, state: State, now: str) -> str:

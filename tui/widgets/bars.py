@@ -47,7 +47,7 @@ class Bar(Widget):
 class KeyBar(Bar):
     """The bottom line: figures on the left, and on the right the keys that act where the focus is."""
 
-    ALWAYS = ("panes", "home", "help", "command_palette", "quit")
+    ALWAYS = ("panes", "back", "home", "help", "command_palette", "quit")
     """Actions named in this order, on the right of the others."""
     DROPPED = ("command_palette", "home", "quit", "panes")
     """Which of them go first where the room is short; help stays."""
