@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -119,11 +120,11 @@ class ClaudeCodeProvider(CliProvider):
         if status.get("loggedIn") is True:
             return ProviderStatus("ready", str(status.get("email") or ""))
         message = "Claude Code has no login here; a key works with claude_code:api."
-        if code == -1:
+        if code == -1 and sys.platform == "linux":  # where a login always stands in a file
             message = f"Claude Code has no login in its files, and did not say within {ASK_S:g} s whether it has one."
         elif status.get("loggedIn") is not False:
-            message = f"`claude auth status` gave no answer (exit code {code})."
-            return ProviderStatus("wrong version", message, self.install)
+            reason = f"within {ASK_S:g} s" if code == -1 else f"(exit code {code})"
+            return ProviderStatus("wrong version", f"`claude auth status` gave no answer {reason}.", self.install)
         return ProviderStatus("not logged in", message, "claude auth login")
 
     def _configured_model(self, turn: CliTurn) -> str | None:

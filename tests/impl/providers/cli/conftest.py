@@ -114,6 +114,9 @@ def _maker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, executabl
     def make(body: str, *tools: object, session: str = "s1", **driver: object) -> tuple[CliStage, StandIn]:
         stand_in = StandIn(tmp_path / "bin", executable, shapes + body)
         monkeypatch.setenv("PATH", f"{stand_in.folder}:/usr/bin:/bin")
+        monkeypatch.setenv("HOME", str(tmp_path / "person"))
+        for variable in ("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN", "CODEX_HOME"):
+            monkeypatch.delenv(variable, raising=False)
         return CliStage(tmp_path / "home", load_provider(name), *tools, session=session, **driver), stand_in  # type: ignore[arg-type]
 
     return make

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from core import CliProvider, CliTurn, Stop, fork_session
+from core import CliProvider, CliTurn, ProviderError, Stop, ask_cli, fork_session
 from core.driver import Limits
 from impl.providers import load_provider
 from tests.harness.clis import CliStage, StandIn, alive
@@ -391,6 +393,24 @@ async def test_a_login_that_stands_in_a_file_or_variable_is_read_without_asking_
         (tmp_path / "mine" / file).write_text(json.dumps(kept))
     assert (await load_provider("claude_code").preflight()).state == "ready"
     assert stand_in.started == []
+
+
+@pytest.mark.parametrize(("system", "state"), [("linux", "not logged in"), ("darwin", "wrong version")])
+async def test_one_that_is_slow_to_say_is_refused_only_where_its_files_decide(
+    claude: Make, monkeypatch: pytest.MonkeyPatch, system: str, state: str
+) -> None:
+    _, stand_in = claude("hang()")
+    (stand_in.folder / "package.json").write_text('{"name": "@anthropic-ai/claude-code", "version": "2.1.332"}')
+    monkeypatch.setattr("impl.providers.claude_code.ask_cli", partial(ask_cli, timeout=0.2))
+    monkeypatch.setattr(sys, "platform", system)
+    provider = load_provider("claude_code")
+    status = await provider.preflight()
+    assert (status.state, bool(status.fix)) == (state, True)
+    if system == "linux":
+        with pytest.raises(ProviderError, match="did not say"):
+            await provider.ready()
+    else:
+        await provider.ready()
 
 
 async def test_its_transcript_is_found_where_it_lies_or_wherever_its_id_is(claude: Make) -> None:
