@@ -44,6 +44,7 @@ _NONCES = frozenset(
 _QUERIES = frozenset({"q", "query", "queries", "question", "keywords", "search_term", "search_query"})
 _FILES = ("path", "file_path", "filename", "file")
 _COMMAND_MOST = 1_500  # longer ones are programs, and compared as they are
+_VALUE_MOST = 4_000
 _COSMETIC: Final = tuple(
     (words.split(), re.compile(pattern))
     for words, pattern in (
@@ -73,7 +74,11 @@ def read_call(tool: str, args: Any) -> Call:
         if len(kept) > 1 and not _COMMANDS.isdisjoint(kept):
             kept = {name: value for name, value in kept.items() if name != "description"}
         for name, value in kept.items():
-            if isinstance(value, str) and len(value) <= _COMMAND_MOST and str(name).lower() in _COMMANDS:
+            if not isinstance(value, str):
+                continue
+            if len(value) > _VALUE_MOST:
+                kept = {**kept, name: f"{value[:150]}…{hash(value)}"}
+            elif len(value) <= _COMMAND_MOST and str(name).lower() in _COMMANDS:
                 sleeps += _slept(value)
                 kept = {**kept, name: _cosmetic(value)}
         text = canonical(kept)
@@ -160,17 +165,18 @@ def _spaced(args: Any) -> str:
         return ""
 
 
-_ASKED = re.compile(r"[\w.-]*[A-Za-z.][\w.-]*")
-_DOTTED_QUAD = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}\Z")
+_TOKEN = re.compile(r"[\w.-]+")
+_NUMBER = re.compile(r"[\d-]+\Z|\d{1,3}(?:\.\d{1,3}){3}\Z")
 
 
 def asked(args: Any) -> frozenset[str]:
     """The names and versions a call asks for, at most 80 words: plain numbers and addresses are none."""
-    values = list(args.values()) if isinstance(args, dict) else args
-    words = _ASKED.findall(as_text(values)[:1_500])[:80]
-    return frozenset(word.strip(".-") for word in words if not _DOTTED_QUAD.match(word))
+    values = args.values() if isinstance(args, dict) else (args,)
+    text = " ".join(as_text(value)[:400] for value in values)
+    words = (word.strip(".-") for word in _TOKEN.findall(text[:1_500])[:80])
+    return frozenset(word for word in words if word and not _NUMBER.match(word))
 
 
 def unasked(text: str, words: frozenset[str]) -> str:
     """The text without the words that the call asked for."""
-    return _ASKED.sub(lambda m: "<name>" if m.group().strip(".-") in words else m.group(), text)
+    return _TOKEN.sub(lambda m: "<name>" if m.group().strip(".-") in words else m.group(), text)

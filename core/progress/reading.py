@@ -80,14 +80,16 @@ _OF_SURROUNDINGS = frozenset(
 )
 #: Numbers that say which error it was, not what it was about.
 _ERROR_NUMBER = re.compile(r"\(\d{1,3}\)|(?i:\[?errno:? \d+\]?)")
-_OBJECT = re.compile(
-    r"[\w.-]+(?=: (?i:command )?not found)|[\w./:@%~+<>-]*[./\d][\w./:@%~+<>-]*|(?<=named )\W?[\w.]+"
-    r"|(?<=module )\W?[\w@./-]+"
+_TOKEN = re.compile(r"[\w./:@%~+<>-]+")
+_PLAIN = re.compile(r"[^./\d]+")  # a word, and no name of a file, a place or a number
+_NAMED = re.compile(
+    r"\b[\w.-]{1,80}(?=: (?i:command )?not found)|(?<=named )\W?[\w.]{1,80}|(?<=module )\W?[\w@./-]{1,80}"
 )
 _COUNTS_TESTS = re.compile(r"(?i)\b\d+ (?:failed|failing|failures?|passed|passing|errors?)\b")
 #: A tool that says ok and gives an error: only where the whole is short and begins or ends with the refusal.
 _REFUSAL: Final = re.compile(
-    r"(?i)^\W*(?:error|fatal|panic|traceback \(most recent|uncaught|exception|failed to|[\w.]*(?:error|exception):"
+    r"(?i)^\W{0,20}(?:error|fatal|panic|traceback \(most recent|uncaught|exception|failed to"
+    r"|[\w.]{0,60}(?:error|exception):"
     r"|http(?:/[\d.]+)? [45]\d\d\b|exit (?:code|status):? [1-9])|command not found|no such file or directory"
     r"|permission denied|connection refused|could not resolve host|\bE(?:CONN[A-Z]+|NOENT|ACCES|TIMEDOUT)\b"
 )
@@ -196,15 +198,18 @@ def _failure(output: str, text: str, head: str, tail: str, tool: str, args: Any,
         head, tail = head.replace(phrase, "<arg>"), tail.replace(phrase, "<arg>")
     if len(tool) > 2 and (rejected or "tool" in head):
         head = re.sub(rf"\b{re.escape(tool)}\b", "<tool>", head)
-    first, last = _salient(head), _salient(tail)
     if tail:
-        first, last = first[:5], last[-8:]
-    exact = mask("\n".join((*first, "", *last)))
+        first, last, rest = _salient(head)[:5], _salient(tail)[-8:], skeleton(text)
+        exact = mask("\n".join((*first, "", *last)))
+    else:
+        masked = mask(head)
+        first, last, rest = _salient(masked), [], skeleton(masked)
+        exact = "\n".join(first)
     cores = [_core(line) for line in mask_lines(exact).split("\n")]
     everything = "\n".join(sorted({core for core in cores if core}))
     # of a long output the end says how it ended
     telling = "\n".join(sorted({core for core in cores[len(first) :] if core})) if last else everything
-    whole = hash((1, everything, skeleton(text if tail else mask_lines(mask(head)))))
+    whole = hash((1, everything, rest))
     failures = [(whole, WHOLE), (hash((2, telling)), SALIENT)]
     cause = None if _COUNTS_TESTS.search(everything) else _cause(cores)
     if cause is not None:
@@ -305,7 +310,8 @@ def _cause(cores: list[str]) -> tuple[str, ...] | None:
         if hit:
             reason = hit.group(1).lower()
             reason = _CODES.get(reason, reason)
-            things = _OBJECT.findall(_ERROR_NUMBER.sub("", line))
+            said = _ERROR_NUMBER.sub("", line)
+            things = [word for word in _TOKEN.findall(said) if not _PLAIN.fullmatch(word)] + _NAMED.findall(said)
             named = sorted({word.strip("\"'.,:;()[]<>") for word in things})
             return (reason, *named) if named or reason not in _OF_THINGS else None
     return None

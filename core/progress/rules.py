@@ -109,6 +109,7 @@ def failures(state: State, seen: Seen, waits: bool, where: int) -> list[Finding]
         if not again:
             tally.moving = seen.moving and not seen.new_workspace
         gained = state.progress - tally.progress
+        idle = state.workspace is not None and tally.workspace == state.workspace
         waited = state.waits != tally.waits
         drifts = tally.lines != answer.lines
         known = call.key in tally.callers
@@ -121,7 +122,7 @@ def failures(state: State, seen: Seen, waits: bool, where: int) -> list[Finding]
         factor = 1.0
         if again:
             tally.score *= 0.95 ** max(0, gained - PROGRESS_SLACK)
-            if gained and state.workspace is not None and tally.workspace == state.workspace:
+            if gained and idle:
                 factor = 0.8  # something was read, but nothing was done about it
             elif gained:
                 factor = 0.5 if drifts else 0.6  # perhaps the next of many places that fail alike
