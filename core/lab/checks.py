@@ -3,75 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Final, Literal, get_args
+from typing import Any
 
 from core.lab.matching import contains_all, differences, json_in, numbers_in, regex_found, schema_problem
-from core.lab.scoring import KEYS as SCORER_KEYS
-from core.lab.scoring import score_problem, scorer_problem
-
-CheckKind = Literal[
-    "equals",  # the output, surrounding white space aside, is this text
-    "contains",  # the output has each of these texts; {text, ignore_case}
-    "absent",  # the output has none of these texts; {text, ignore_case}
-    "regex",  # this pattern is found in the output, within two seconds
-    "json_schema",  # the output is JSON of this schema (2020-12)
-    "json",  # the output is this JSON; {value, ignore: [paths], tolerance}
-    "number",  # {value, tolerance, relative, pick: last | first | any | only}
-    "autoevals",  # {scorer, expected, at_least}: see core/lab/scoring.py
-    "judge",  # {rubric, criteria}: a model says whether the output meets it, where every other check has passed
-    "calls",  # {used, in_order, forbidden, exactly: [names], args: {name: {…}}, at_most}
-    "file",  # of the workspace: {path, exists, equals, contains, absent, regex}
-    "build",  # of the Builder: {agent, validated, published}: what stands at its end
-    "bundle",  # of the revision the Builder saved last: as `file`
-    "command",  # in the workspace: {run, exit, contains, timeout}
-    "stop",  # the stop is this one, or one of these
-    "limits",  # {usd, tokens, steps, seconds}: spent no more than that
-]
-KINDS: Final = get_args(CheckKind)
-_KEYS: Final[Mapping[str, frozenset[str]]] = {
-    "contains": frozenset({"text", "ignore_case"}),
-    "absent": frozenset({"text", "ignore_case"}),
-    "json": frozenset({"value", "ignore", "tolerance"}),
-    "number": frozenset({"value", "tolerance", "relative", "pick"}),
-    "autoevals": SCORER_KEYS,
-    "judge": frozenset({"rubric", "criteria"}),
-    "calls": frozenset({"used", "in_order", "forbidden", "exactly", "args", "at_most"}),
-    "file": frozenset({"path", "exists", "equals", "contains", "absent", "regex"}),
-    "build": frozenset({"agent", "validated", "published"}),
-    "bundle": frozenset({"path", "exists", "equals", "contains", "absent", "regex"}),
-    "command": frozenset({"run", "exit", "contains", "timeout"}),
-    "limits": frozenset({"usd", "tokens", "steps", "seconds"}),
-}
-_NEEDED: Final = {
-    "number": "value",
-    "file": "path",
-    "bundle": "path",
-    "command": "run",
-    "json": "value",
-    "judge": "rubric",
-}
-
-
-class BadCheck(ValueError):
-    """A check of a suite cannot be read; the message says which and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One check: its kind and what it wants."""
-
-    kind: CheckKind
-    want: Any
-
-    @property
-    def label(self) -> str:
-        """The check in a line, for people."""
-        text = json.dumps(self.want, ensure_ascii=False)
-        return f"{self.kind}: {text if len(text) <= 120 else text[:119] + '…'}"
+from core.lab.scoring import score_problem
+from core.lab.wanted import Check
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,49 +68,6 @@ class Verdict:
         """The row of the evaluation's record."""
         row = {"check": self.check.label, "kind": self.check.kind, "passed": self.passed, "why": self.why}
         return {**row, **self.about}
-
-
-def parse_check(raw: Any) -> Check:
-    """A check as a suite writes it: one key, the kind, and what it wants. Raises BadCheck."""
-    if not isinstance(raw, Mapping) or len(raw) != 1:
-        raise BadCheck(f"A check is one key of {', '.join(KINDS)} and what it wants.")
-    ((kind, want),) = raw.items()
-    if kind not in KINDS:
-        raise BadCheck(f"There is no check {kind!r}. There are: {', '.join(KINDS)}.")
-    if kind == "number" and isinstance(want, int | float):
-        want = {"value": want}
-    if kind == "json" and not (isinstance(want, Mapping) and "value" in want):
-        want = {"value": want}
-    if kind in ("contains", "absent") and not isinstance(want, Mapping):
-        want = {"text": want}
-    if kind == "command" and isinstance(want, str):
-        want = {"run": want}
-    keys = _KEYS.get(kind)
-    if keys is not None and isinstance(want, Mapping) and (unknown := set(want) - keys):
-        raise BadCheck(f"{kind} takes no {', '.join(sorted(map(str, unknown)))}; it takes {', '.join(sorted(keys))}.")
-    if (needed := _NEEDED.get(kind)) is not None and (not isinstance(want, Mapping) or needed not in want):
-        raise BadCheck(f"{kind} wants {needed}.")
-    if kind == "build" and not (isinstance(want, Mapping) and want):
-        raise BadCheck("build wants some of agent, validated, published.")
-    if kind == "judge" and not (isinstance(want["rubric"], str) and want["rubric"].strip() and _texts(want)):
-        raise BadCheck("judge wants a rubric, a text, and criteria, texts.")
-    if kind == "regex":
-        _compiled(want)
-    if kind == "autoevals" and (problem := scorer_problem(want)) is not None:
-        raise BadCheck(f"autoevals: {problem}")
-    return Check(kind, want)
-
-
-def _texts(want: Mapping[str, Any]) -> bool:
-    criteria = want.get("criteria", ())
-    return isinstance(criteria, list | tuple) and all(isinstance(one, str) for one in criteria)
-
-
-def _compiled(pattern: Any) -> None:
-    try:
-        re.compile(pattern)
-    except (re.error, TypeError) as error:
-        raise BadCheck(f"regex {pattern!r}: {error}") from error
 
 
 def judge(check: Check, seen: Seen) -> Verdict:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from core.lab.checks import Check, Exited, Seen, Verdict, judge
+from core.lab.checks import Exited, Seen, Verdict, judge
 from core.lab.families import families_of_all
 from core.lab.handover import BadStart
 from core.lab.judging import Judge, Rubric, SameFamily, refuse_kin, spent_on
 from core.lab.records import Reading, Record
 from core.lab.runner import BUILDER, Preset, Ran, Runner, Setting
 from core.lab.suite import Case, Suite
+from core.lab.wanted import Check
 from core.ports import Engine
 
 COMMAND_S = 60.0
@@ -146,33 +147,36 @@ async def _graded(check: Check, task: str, ran: Ran, reading: Reading, bench: Be
 
 
 async def judge_run(checks: Sequence[Check], ran: Ran, reading: Reading) -> list[Verdict]:
-    """The verdicts on one run. Commands run in its workspace after it has stopped, one after the other."""
+    """The verdicts on one run, in the checks' order. Commands run in its workspace once all else is judged, one after
+    the other, each once: what they change there is no evidence."""
+    seen = what_was_seen(ran, reading)
+    first = await asyncio.to_thread(lambda: [None if c.kind == "command" else judge(c, seen) for c in checks])
     exits: dict[str, Exited] = {}
     for check in checks:
-        if check.kind == "command":
-            command, timeout = str(check.want["run"]), float(check.want.get("timeout", COMMAND_S))
-            found = await reading.command(ran.session, ran.info.sandbox, command, timeout)
-            if found is not None:
-                exits[command] = found
-    seen = what_was_seen(ran, reading, exits)
-    return await asyncio.to_thread(lambda: [judge(check, seen) for check in checks])
+        if check.kind == "command" and check.want["run"] not in exits:
+            command, timeout = check.want["run"], float(check.want.get("timeout", COMMAND_S))
+            ended = await reading.command(ran.session, ran.info.sandbox, command, timeout)
+            if ended is not None:
+                exits[command] = ended
+    seen = replace(seen, exits=exits)
+    return [verdict or judge(check, seen) for check, verdict in zip(checks, first, strict=True)]
 
 
-def what_was_seen(ran: Ran, reading: Reading, exits: Mapping[str, Exited]) -> Seen:
-    """The facts of a run that checks decide on."""
-    info = ran.info
+def what_was_seen(ran: Ran, reading: Reading) -> Seen:
+    """The facts of a run that checks decide on: what its children took is part of what it took."""
+    tree = reading.tree(ran.session)
+    known = all(info.usd is not None for info in tree)
     return Seen(
         output=ran.output,
         stop=ran.stop.value,
         calls=reading.calls(ran.session),
-        tokens=info.input_tokens + info.output_tokens,
-        steps=info.requests,
-        usd=info.usd,
+        tokens=sum(info.input_tokens + info.output_tokens for info in tree),
+        steps=sum(info.requests for info in tree),
+        usd=format(sum((Decimal(info.usd or 0) for info in tree), Decimal(0)), "f") if known else None,
         seconds=ran.duration_s,
         file=lambda path: reading.file(ran.session, path),
         built_file=lambda path: reading.built_file(ran.session, path),
         built=what_was_built(ran, reading),
-        exits=exits,
     )
 
 

@@ -62,16 +62,31 @@ def json_in(text: str) -> list[Any]:
     return []
 
 
-def schema_problem(schema: Mapping[str, Any], value: Any) -> str | None:
-    """What of `value` does not fit the JSON Schema (2020-12), None where all does."""
+def bad_schema(schema: Any) -> str | None:
+    """Why this is no JSON Schema (2020-12), None where it is one."""
     from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import SchemaError, best_match
+    from jsonschema.exceptions import SchemaError
 
+    if not isinstance(schema, Mapping | bool):
+        return "it wants a JSON Schema."
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        return f"the schema of this check is none: {error.message}"
-    worst = best_match(Draft202012Validator(schema).iter_errors(value))
+        return f"it is no JSON Schema: {error.message[:300]}"
+    return None
+
+
+def schema_problem(schema: Mapping[str, Any], value: Any) -> str | None:
+    """What of `value` does not fit the JSON Schema (2020-12), None where all does."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+
+    try:  # an empty registry: what a schema refers to elsewhere is not fetched
+        worst = best_match(Draft202012Validator(schema, registry=Registry()).iter_errors(value))
+    except Unresolvable as error:
+        return f"the schema of this check refers to what is not in it: {error}"
     return None if worst is None else f"{worst.json_path}: {worst.message[:300]}"
 
 

@@ -128,6 +128,10 @@ class Reading:
                 made[call] = Called(made[call].tool, made[call].args, True)
         return list(made.values())
 
+    def tree(self, session: str) -> list[SessionInfo]:
+        """The columns of a session and of all that descend from it."""
+        return [info for info in map(self._session, self._tree(session)) if info is not None]
+
     def thought_by(self, session: str) -> set[tuple[str, str | None]]:
         """The providers and models that answered in a session and those below it."""
         found: set[tuple[str, str | None]] = set()

@@ -16,7 +16,6 @@ ScorerName = Literal[
     "NumericDiff",  # how near the output's number (the last, or `pick`: first) is
 ]
 SCORERS: Final = get_args(ScorerName)
-KEYS: Final = frozenset({"scorer", "expected", "at_least", "pick"})
 LONGEST: Final = 100_000
 """Characters of an output that are compared; with more the time would be minutes."""
 _MISSING: Final = "the library autoevals is not installed. Install it with: pip install 'artificer[eval]'"

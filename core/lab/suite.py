@@ -14,9 +14,9 @@ from core.bundle.problems import Problem, ProblemCode
 from core.bundle.strict_yaml import Document, load
 from core.bundle.tree import digest_tree
 from core.driver import Limits
-from core.lab.checks import BadCheck, Check, parse_check
 from core.lab.handover import Start
 from core.lab.runner import Build
+from core.lab.wanted import BadCheck, Check, parse_check
 
 SUITE = "suite.yaml"
 

@@ -130,7 +130,9 @@ def from_the_app(agent: str) -> str:
             await pilot.press("enter")
             await until(pilot, lambda: isinstance(app.screen, AgentScreen), "the agent's screen")
             await until(pilot, lambda: isinstance(app.focused, RevisionsPane), "its revisions")
-            while not isinstance(app.focused, Composer):
+            for _ in range(9):
+                if isinstance(app.focused, Composer):
+                    break
                 await pilot.press("tab")
             await pilot.press(*("space" if letter == " " else letter for letter in QUESTION), "enter")
             await until(pilot, lambda: len(host.store.sessions()) > len(before), "a session")
@@ -241,6 +243,13 @@ def test_a_suite_that_cannot_be_used_is_said_and_nothing_runs(docs: str, tmp_pat
     assert expecting(1, "eval", tmp_path / "nowhere", docs).error["code"] == "not_found"
     assert expecting(1, "eval", suite_of(tmp_path / "s"), docs, "--case", "three").error["code"] == "not_found"
     assert expecting(0, "sessions").value == before
+
+
+def test_an_evaluation_of_nothing_is_no_pass(docs: str, tmp_path: Path) -> None:
+    suite = tmp_path / "empty"
+    suite.mkdir()
+    (suite / "suite.yaml").write_text("schema: artificer/suite/v1\nname: empty\npersona: x\n")
+    assert expecting(1, "eval", suite, docs).error["code"] == "bad_file"
 
 
 def test_labels_are_stored_and_compared_with_the_checks(docs: str, tmp_path: Path) -> None:

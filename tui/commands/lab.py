@@ -148,6 +148,8 @@ def evaluate(
     setting = _setting(host, provider, model, sandbox)
     preset = builder_preset() if agent == BUILDER else _preset(host, agent)
     cases = [case for case in loaded.cases if not only or case.id in only]
+    if not loaded.cases:
+        raise output.Refused("bad_file", f"{loaded.name} has no cases.", f"Add some to {suite}/suite.yaml.")
     if unknown := sorted(set(only or ()) - {case.id for case in cases}):
         raise output.Refused("not_found", f"{loaded.name} has no case {', '.join(unknown)}.", f"They are in {suite}.")
     if agent != BUILDER and (building := [c.id for c in cases if not c.task or c.build != Build()]):

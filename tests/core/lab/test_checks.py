@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from core.lab.checks import BadCheck, Called, Exited, Seen, judge, parse_check
+from core.lab.checks import Called, Exited, Seen, judge
 from core.lab.matching import REGEX_S, differences, numbers_in
+from core.lab.wanted import BadCheck, parse_check
+from tests.harness.servers import FakeServer, Reply
 
 CALLS = (Called("search", {"query": "tide", "limit": 3}, True), Called("read", {}, True), Called("search", {}, False))
 
@@ -107,7 +109,7 @@ def test_where_the_library_is_not_installed_its_extra_is_named(monkeypatch: pyte
 
 def test_the_library_is_loaded_when_it_first_scores() -> None:
     code = (
-        "import sys; from core.lab.checks import Seen, judge, parse_check\n"
+        "import sys; from core.lab.checks import Seen, judge\nfrom core.lab.wanted import parse_check\n"
         "check = parse_check({'autoevals': {'scorer': 'ExactMatch', 'expected': 'x'}})\n"
         "assert 'autoevals' not in sys.modules\n"
         "assert judge(check, Seen('x', 'completed')).passed and 'autoevals' in sys.modules\n"
@@ -216,11 +218,41 @@ def test_a_pattern_that_takes_for_ever_fails_in_time() -> None:
         {"file": {"exists": True}},
         {"calls": {"unused": []}},
         {"regex": "("},
+        {"number": "abc"},
+        {"number": {"value": float("nan")}},
+        {"number": {"value": 1, "pick": "middle"}},
+        {"limits": {}},
+        {"limits": {"usd": "abc"}},
+        {"limits": {"tokens": "abc"}},
+        {"limits": {"seconds": -1}},
+        {"calls": {"at_most": "many"}},
+        {"calls": {"args": ["search"]}},
+        {"contains": [5, 6]},
+        {"contains": ""},
+        {"equals": None},
+        {"command": {"run": 5}},
+        {"command": {"run": "true", "timeout": "long"}},
+        {"file": {"path": "a", "exists": "yes"}},
+        {"build": {"published": "yes"}},
+        {"judge": {"criteria": ["short"]}},
+        {"judge": {"rubric": "Short.", "criteria": [1]}},
+        {"json": {"value": 1, "tolerance": "some"}},
+        {"json_schema": ["object"]},
+        {"json_schema": {"type": "objekt"}},
+        {"stop": "complete"},
+        {"stop": []},
     ],
 )
 def test_what_is_no_check_is_refused(raw: Any) -> None:
     with pytest.raises(BadCheck):
         parse_check(raw)
+
+
+def test_a_schema_that_stands_elsewhere_is_not_fetched() -> None:
+    with FakeServer([Reply(b"{}")]) as server:
+        check = parse_check({"json_schema": {"$ref": f"{server.url}/schema.json"}})
+        assert "refers to what is not in it" in judge(check, seen("{}")).why
+    assert server.requests == []
 
 
 def test_differences_name_their_places() -> None:

@@ -122,6 +122,37 @@ async def test_files_commands_and_answers_belong_to_a_case(tmp_path: Path) -> No
     assert "it stopped as awaiting_user" in done[1].verdicts[0].why
 
 
+async def test_commands_of_checks_run_when_all_else_is_judged_and_each_once(tmp_path: Path) -> None:
+    lab = lab_with(tmp_path, Lab(tmp_path / "x", {"writer": ["done"]}).provider)
+    lab.agent("writer")
+    suite = write(
+        tmp_path / "suite",
+        "cases:\n- id: one\n  task: Write.\n  files: {a.txt: a}\n  checks:\n"
+        "  - command: {run: rm a.txt}\n  - file: {path: a.txt}\n  - command: {run: rm a.txt, exit: 1}\n"
+        "  - command: test ! -e a.txt\n",
+    )
+    (one,) = await judged(lab, suite, "writer")
+    assert [verdict.passed for verdict in one.verdicts] == [True, True, True, False, True]
+
+
+async def test_limits_count_what_the_children_of_a_run_took(tmp_path: Path) -> None:
+    from tests.harness.scripted import call
+
+    cast = {"lead": [[call("agent", preset="helper", task="Help.")], "done"], "helper": ["helped"]}
+    lab = lab_with(tmp_path, Lab(tmp_path / "x", cast).provider)
+    lab.agent("helper")
+    lab.agent("lead", delegates=["helper"])
+    text = "cases:\n- {id: within, task: x, checks: [limits: {tokens: 45, steps: 3}]}\n"
+    more = "- {id: over, task: x, checks: [limits: {tokens: 44}, limits: {steps: 2}, limits: {usd: 1}]}\n"
+    within, over = await judged(lab, write(tmp_path / "suite", text + more), "lead")
+    assert within.passed, within.verdicts
+    assert [verdict.why for verdict in over.verdicts[1:]] == [
+        "45 tokens, more than 44",
+        "3 steps, more than 2",
+        "what it cost is not known",
+    ]
+
+
 async def test_a_tool_answers_from_the_suite_and_never_from_the_world(tmp_path: Path) -> None:
     from tests.harness.scripted import call
 
