@@ -172,6 +172,17 @@ class Desk:
         self._watch(session)
         await asyncio.sleep(0)
 
+    async def fork(self, session: str) -> tuple[str | None, str]:
+        """Make a session that begins as this one stands: its id, or why there is none, in words."""
+        from core import CannotFork, StoreError, fork_session
+
+        try:
+            return (await fork_session(self.host, session)).id, ""
+        except (CannotFork, StoreError) as error:
+            return None, f"{error.message} {error.hint}".strip()
+        except LookupError as error:
+            return None, str(error)
+
     async def interrupt(self, session: str) -> bool:
         """Stop a session, whichever process drives it. False where nobody does."""
         if self.drives(session):

@@ -83,6 +83,7 @@ PICTURES = (
     Picture("roll-back", scenes.done, ("f4", "down", "b")),
     Picture("not-rolled-back", scenes.done, ("f4", "b")),
     Picture("agent", shelf),
+    Picture("fork", scenes.asks, ("ctrl+t",)),
     Picture("lab-comparison", labscenes.comparisons),
     Picture("lab-comparison-running", labscenes.pair_running),
     Picture("lab-experiment", labscenes.matrix),

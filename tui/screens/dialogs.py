@@ -102,7 +102,7 @@ class RunScreen(Screen[None]):
 
 
 class YesScreen(ModalScreen[bool]):
-    """A question with two answers: a title, words, and what a yes does."""
+    """A question with two answers: a title, lines (wrapped ones are indented by `hang`), and what a yes does."""
 
     CSS_PATH = "dialogs.tcss"
 
@@ -111,10 +111,9 @@ class YesScreen(ModalScreen[bool]):
         Binding("n,escape", "answer(False)", "no", id="move.no", tooltip="Leave everything as it is"),
     ]
 
-    def __init__(self, title: str, words: str | Sequence[Line], verb: str) -> None:
+    def __init__(self, title: str, words: Sequence[Line], verb: str, *, hang: int = 0) -> None:
         super().__init__()
-        self._heading, self._verb = title, verb
-        self._body = [line(words)] if isinstance(words, str) else list(words)
+        self._heading, self._body, self._verb, self._hang = title, words, verb, hang
 
     def compose(self) -> ComposeResult:
         """What it will do, and the two keys."""
@@ -122,8 +121,7 @@ class YesScreen(ModalScreen[bool]):
         box.border_title = to_content((line(self._heading),))
         with box:
             keys = line(("y", Tone.STRONG), f" {self._verb}    ", ("n", Tone.STRONG), " leave it")
-            hang = 12 if len(self._body) > 1 else 0
-            yield Lines([(spans, hang) for spans in (*self._body, (), keys)])
+            yield Lines([(spans, self._hang) for spans in (*self._body, (), keys)])
 
     def action_answer(self, yes: bool) -> None:
         """Close with the answer."""
@@ -135,7 +133,7 @@ class MoveScreen(YesScreen):
 
     def __init__(self, move: Move, now: str) -> None:
         verb = "Publish" if move.action == "publish" else "Roll back"
-        super().__init__(f"{verb} {move.agent}?", move_lines(move, now), verb.lower())
+        super().__init__(f"{verb} {move.agent}?", move_lines(move, now), verb.lower(), hang=12)
 
 
 class AskScreen(ModalScreen[str | None]):

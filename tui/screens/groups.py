@@ -97,6 +97,7 @@ def commands(app: ArtificerApp, screen: Screen[Any]) -> Iterable[SystemCommand]:
         ):
             yield SystemCommand(f"Show {label}", "Go to the pane", partial(screen.run_action, f"pane('{pane}')"))
         yield SystemCommand("Go on", "Try again, or go on after an interruption", app.action_resume)
+        yield SystemCommand("Fork", "Go on in a copy, and leave this as it is", partial(screen.run_action, "fork"))
         yield SystemCommand("Model", "Go on with another model", app.action_model)
         yield SystemCommand("Provider", "Go on with another provider", app.action_provider)
     yield SystemCommand("Home", "All sessions and agents", app.action_home)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -16,7 +16,7 @@ from tui.panes.bundles import RevisionsPane, ValidationPane
 from tui.panes.chat import ChatPane
 from tui.panes.transcript import TranscriptPane
 from tui.panes.workspace import FilesPane
-from tui.screens.messages import HomeWanted
+from tui.screens.messages import HomeWanted, Opened
 from tui.screens.secrets import KeepsSecrets
 from tui.screens.sessionpanes import NARROW
 from tui.shelf import LIVE, Shelf
@@ -40,6 +40,10 @@ TOUCHING = frozenset({"tool_result", "source"})
 BUNDLE_KINDS = frozenset({"revision", "validation", "published"})
 PROMPT = "Write to the Builder"
 WORKING = "what you write is read at its next turn"
+FORKING = (
+    line("A new session begins with this conversation, its workspace and its settings, and rests at the same place."),
+    line("This one stays as it is. What it cost and what you allowed in it stays here."),
+)
 RESUMABLE = frozenset({None, "cancelled", "provider_error", "platform_error"})
 """Stops after which a session can go on without words."""
 
@@ -58,6 +62,14 @@ class SessionScreen(KeepsSecrets):
             key_display="^r",
             id="session.resume",
             tooltip="Go on after an interruption, a stop or an error, without words",
+        ),
+        Binding(
+            "ctrl+t",
+            "fork",
+            "fork",
+            show=False,
+            id="session.fork",
+            tooltip="Fork: go on in a copy, and leave this session as it is",
         ),
         Binding("f10,ctrl+o", "home", "home", key_display="^o", id="session.home", tooltip="All sessions and agents"),
     ]
@@ -269,6 +281,22 @@ class SessionScreen(KeepsSecrets):
         """Go on where it stopped."""
         await self.desk.resume(self.session)
         self.query_one(Composer).focus()
+
+    @work(group="act", exit_on_error=True)
+    async def action_fork(self) -> None:
+        """Ask once, and go on in a copy."""
+        from tui.screens.dialogs import YesScreen
+
+        if self.info is not None and self.info.status == "running":
+            self.notify("It is working: ctrl+c stops it, then it can be forked.", severity="warning", markup=False)
+            return
+        if not await self.app.push_screen_wait(YesScreen("Fork this session?", FORKING, "fork it")):
+            return
+        made, why = await self.desk.fork(self.session)
+        if made is None:
+            self.notify(why, title="✗ Not forked", severity="error", markup=False, timeout=10)
+            return
+        self.post_message(Opened(f"session:{made}"))
 
     def action_home(self) -> None:
         """Back to the list."""

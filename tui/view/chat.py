@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from core import Event, Stop
 from tui.view.calls import CallLine, call_line, finished
 from tui.view.cards import Card, card_of
-from tui.view.text import Tone, one_line, plural, safe, short
+from tui.view.notes import Note, note_of
+from tui.view.text import Tone, one_line, safe
 
 #: Of a run of tool calls only the last few are lines of the conversation; the log pane has them all.
 SHOWN_CALLS = 4
@@ -42,15 +43,6 @@ class Worked:
     failed: int
     shown: tuple[CallLine, ...]
     seq: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A line that is no part of the conversation: a notice, a revision, a verdict, a stop without a card."""
-
-    sign: str
-    text: str
-    tone: Tone = Tone.DIM
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,68 +236,3 @@ def _words(card: Card, answer: str) -> str:
         if answer.strip().casefold() in (str(choice.number), choice.id.casefold()):
             return f"{choice.number} {choice.label}"
     return answer
-
-
-def note_of(event: Event) -> Note | None:
-    """The line of an event that is no part of the conversation; None where it needs none here."""
-    data = event.data
-    match event.kind:
-        case "nudge":
-            return Note("↻", f"told the model: {one_line(str(data.get('text', '')))}")
-        case "notice":
-            text = one_line(str(data.get("text", "")), 600)
-            return Note("!", text, Tone.FAIL if text.startswith("Unsafe") else Tone.DIM)
-        case "source":
-            where = data.get("url") or data.get("path") or ""
-            commit = f" at {str(data['commit'])[:8]}" if data.get("commit") else ""
-            return Note("↓", f"source {one_line(str(where))}{commit}")
-        case "revision":
-            message = one_line(str(data.get("message") or ""), 120)
-            return Note("○", f"revision {short(data.get('digest'))} of {data.get('agent')}  {message}".rstrip())
-        case "validation":
-            return _verdict(data)
-        case "published":
-            return _published(data)
-        case "settings":
-            changed = ", ".join(f"{name} {_shown(value)}" for name, value in data.items())
-            return Note("∗", f"changed: {changed}")
-        case "rewind":
-            return Note("↶", "went back to before the failure")
-        case "compaction":
-            return Note("≡", "the conversation so far was summarised for the model; the log keeps everything")
-        case "repair":
-            calls = data.get("calls")
-            unknown = (
-                f": what became of {plural(len(calls), 'call')} is not known"
-                if isinstance(calls, list) and calls
-                else ""
-            )
-            return Note("∗", f"mended after an interruption{unknown}")
-        case "approval":
-            return Note("!", f"{data.get('tool')}: {data.get('scope') or data.get('decision')}")
-        case "started" | "usage" | "log" | "answer" | "message" | "draft" | "tool_call" | "tool_result" | "stop":
-            return None
-        case _:
-            return Note("?", f"{event.kind}: {one_line(str(dict(data)), 200)}")
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return " ".join(f"{name}={one}" for name, one in value.items())
-    return "default" if value is None else str(value)
-
-
-def _verdict(data: Mapping[str, Any]) -> Note:
-    if data.get("passed"):
-        return Note("✓", f"{short(data.get('digest'))} passed validation", Tone.PLAIN)
-    problems: Sequence[Any] = data.get("problems") or ()
-    first = problems[0] if problems and isinstance(problems[0], Mapping) else {}
-    words = f"{short(data.get('digest'))} failed validation, {len(problems)} found: {first.get('message', '')}"
-    return Note("✗", one_line(words), Tone.FAIL)
-
-
-def _published(data: Mapping[str, Any]) -> Note:
-    what = f"{data.get('agent')} {short(data.get('digest'))}"
-    if data.get("refused"):
-        return Note("✗", f"publishing {what} was refused: {data['refused']}", Tone.FAIL)
-    return Note("●", f"{what} is {data.get('channel')}", Tone.PLAIN)

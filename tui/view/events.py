@@ -9,7 +9,7 @@ from typing import Any
 from core import Event
 from tui.view.calls import gist
 from tui.view.cards import card_of
-from tui.view.chat import note_of
+from tui.view.notes import note_of
 from tui.view.text import Line, Tone, clock, line, one_line, safe, short, tokens
 
 WIDTH = 400

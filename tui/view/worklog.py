@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from core import Event
 from tui.view.calls import call_line, finished
-from tui.view.chat import HIDDEN_TOOLS, note_of
+from tui.view.chat import HIDDEN_TOOLS
+from tui.view.notes import note_of, request_words
 from tui.view.text import Line, Tone, clock, line, plural, safe
 
 INDENT = " " * 9
@@ -48,7 +49,9 @@ class WorkLog:
                 return self._printed(data)
             case "tool_result":
                 return self._result(event)
-            case "source" | "revision" | "validation" | "published" | "notice" | "settings":
+            case "effect":
+                return [_effect(event)]
+            case "source" | "revision" | "validation" | "published" | "notice" | "settings" | "tool_check":
                 note = note_of(event)
                 return [] if note is None else [_stamped(event, (f"{note.sign} {note.text}", note.tone))]
             case _:
@@ -105,6 +108,17 @@ def _output(text: str, shown: int) -> list[Line]:
     if len(texts) > shown:
         lines.append(line(INDENT, (f"… {plural(len(texts) - shown, 'more line')} in the transcript", Tone.DIM)))
     return lines
+
+
+def _effect(event: Event) -> Line:
+    """What a tool asked the world for, and what came of it."""
+    outcome = event.data.get("outcome")
+    found: Mapping[str, Any] = outcome if isinstance(outcome, Mapping) else {}
+    if "denied" in found:
+        return _stamped(event, (f"⊘ {request_words(event.data)}  denied: {found['denied']}", Tone.FAIL))
+    return _stamped(
+        event, ("⇄ ", Tone.DIM), (request_words(event.data), Tone.PLAIN), (f"  {found.get('status')}", Tone.DIM)
+    )
 
 
 def _stamped(event: Event, *parts: tuple[str, Tone]) -> Line:

@@ -109,3 +109,34 @@ def test_one_more_event_costs_the_same_number_of_changes_after_a_thousand() -> N
     for number in range(1000):
         talk(you(f"q{number}"), said(f"a{number}", number))
     assert len(talk(you("one more"))) == 1
+
+
+def notes(*bodies: tuple[str, dict[str, Any]]) -> list[str]:
+    """What the notes of these events say."""
+    talk = Talk()
+    talk(*bodies)
+    return [f"{note.sign} {note.text}" for block in talk.blocks if isinstance(block, Noted) for note in block.notes]
+
+
+def test_what_was_asked_of_the_world_is_for_the_log_and_what_was_denied_for_the_conversation_too() -> None:
+    facts = {"call": "c", "tool": "rates", "index": 0, "method": "GET", "url": "https://rates.example/now"}
+    answered = ("effect", {**facts, "outcome": {"status": 200, "body": "1.09"}})
+    denied = ("effect", {**facts, "outcome": {"denied": "host_not_allowed", "detail": "rates.example is not allowed"}})
+    assert notes(("effect_intent", facts), answered) == []
+    assert notes(denied) == ["⊘ GET https://rates.example/now was denied: rates.example is not allowed"]
+
+
+def test_tools_forks_and_children_are_named_in_words() -> None:
+    problem = {"code": "bad_schema", "path": "x", "message": "it has no schema", "hint": ""}
+    assert notes(
+        ("tool_check", {"tool": "fee", "registered": True, "problems": []}),
+        ("tool_check", {"tool": "tide", "registered": False, "problems": [problem]}),
+        ("forked", {"session": "s1", "seq": 9, "events": 8}),
+        ("child", {"preset": "helper@live", "session": "s3"}),
+        ("provider_session", {"provider": "codex", "native": "n"}),
+    ) == [
+        "⚙ tool fee is registered",
+        "✗ tool tide is not registered: it has no schema",
+        "↳ a fork of s1: what stands above was said there",
+        "└ gave a task to helper@live · s3",
+    ]

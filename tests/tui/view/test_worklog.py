@@ -54,3 +54,16 @@ def test_of_an_output_nobody_saw_only_the_beginning_is_shown() -> None:
 
 def test_escape_sequences_of_commands_do_not_reach_the_terminal() -> None:
     assert "\x1b" not in "".join(lines(command("x"), ("log", {"call": "c", "text": "\x1b[2Jgone\n"}), ended()))
+
+
+def test_what_a_tool_asked_the_world_for_stands_with_what_came_of_it() -> None:
+    facts = {"call": "c", "tool": "rates", "index": 0, "method": "GET", "url": "https://rates.example/now"}
+    found = lines(
+        ("effect_intent", facts),
+        ("effect", {**facts, "outcome": {"status": 200, "body": ""}}),
+        ("effect", {**facts, "outcome": {"denied": "host_not_allowed", "detail": "no"}}),
+    )
+    assert found == [
+        "12:00:00 ⇄ GET https://rates.example/now  200",
+        "12:00:00 ⊘ GET https://rates.example/now  denied: host_not_allowed",
+    ]
