@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from impl.sandboxes.bubblewrap import AGENT, HOME, INSIDE, SHM_BYTES, TMP_BYTES, Layout
 from impl.sandboxes.daemon import Daemon
-from impl.sandboxes.inside import PROCESS_LIMIT
+from impl.sandboxes.inside import MEMORY_BYTES, MEMORY_PART, PROCESS_LIMIT
 from impl.sandboxes.options import CA_INSIDE, Options, ca_environment
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ OWNER, SESSION, EXPIRES = "artificer.owner", "artificer.session", "artificer.exp
 CHANNEL = "/run/artificer/s"
 PIDS = PROCESS_LIMIT + 256
 """Above what the process inside counts and ends itself."""
-MEMORY_PART = 0.75
-MEMORY_BYTES = 8 << 30
 CPUS = 4
 OPEN_FILES = 8192
 FILE_BYTES = 8 << 30

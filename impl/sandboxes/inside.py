@@ -41,6 +41,9 @@ KILL_S = 0.7
 """How long killing everything may take before this process gives itself up."""
 TICK_S = 0.25
 PROCESS_LIMIT = 2048
+MEMORY_PART = 0.75
+MEMORY_BYTES = 8 << 30
+"""What all processes of a sandbox may take of the machine's memory: this part of it, and no more than this."""
 OPEN_FILES = 8192
 FILE_BYTES = 8 << 30
 F_SETPIPE_SZ = 1031
@@ -160,12 +163,23 @@ def kill_quietly(pid: int, group: bool = False) -> None:
         pass
 
 
+def own_memory(pid: str) -> int:
+    """Bytes of memory that a process has for itself alone; 0 for one that has ended."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            pages = file.read().split()
+    except OSError:
+        return 0
+    return (int(pages[1]) - int(pages[2])) * resource.getpagesize() if len(pages) > 2 else 0
+
+
 class Children:
     """The processes below this one: started, reaped, killed."""
 
     def __init__(self, namespace: bool, shell: str) -> None:
         self._namespace = namespace
         self._shell = shell
+        self._memory = min(MEMORY_BYTES, int(MEMORY_PART * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
         self.main = 0
         self.status: int | None = None
 
@@ -219,12 +233,21 @@ class Children:
             pause = min(pause * 2, 0.01)
         return True
 
-    def too_many(self) -> bool:
-        """Whether the sandbox holds more processes than a sane command starts (a fork bomb).
+    def excess(self) -> bytes:
+        """What the sandbox holds too much of, in words: more processes than a sane command starts (a fork bomb), or
+        more memory than the machine can spare; nothing where all is well.
 
-        RLIMIT_NPROC does not bind where the host's user is root, so the namespace is counted as well.
+        RLIMIT_NPROC does not bind where the host's user is root, and no limit is of all processes together, so the
+        namespace is counted as well.
         """
-        return self._namespace and sum(name.isdigit() for name in os.listdir("/proc")) > PROCESS_LIMIT
+        if not self._namespace:
+            return b""
+        pids = [name for name in os.listdir("/proc") if name.isdigit()]
+        if len(pids) > PROCESS_LIMIT:
+            return b"more than %d processes" % PROCESS_LIMIT
+        if sum(map(own_memory, pids)) > self._memory:
+            return b"more than %d MB of memory" % (self._memory // 1_000_000)
+        return b""
 
 
 class Run:
@@ -240,6 +263,7 @@ class Run:
         self._relay = Relay(channel, self._id, int(request["cap"]))
         self._pipe = -1
         self._enlarged = False
+        self._excess = b""
 
     def go(self) -> None:
         """Run it. OSError from the channel means that the host is gone."""
@@ -301,7 +325,8 @@ class Run:
                 return "ended"
             if now - counted >= TICK_S:
                 counted = now
-                if self._children.too_many():
+                self._excess = self._children.excess()
+                if self._excess:
                     return "limit"
 
     def _told_to_stop(self) -> bool:
@@ -337,7 +362,7 @@ class Run:
 
     def _finish(self, why: str) -> None:
         if why == "limit":
-            self._relay.feed(b"\n[more than %d processes: all of them were killed]\n" % PROCESS_LIMIT)
+            self._relay.feed(b"\n[%s: all processes were killed]\n" % self._excess)
         self._relay.finish()
         late = why == "deadline"
         code = None if late else self._children.status

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import resource
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core import Workspace
+from impl.sandboxes import inside
+from impl.sandboxes.bubblewrap import BubblewrapSandbox
 from tests.impl.sandboxes.conftest import BUBBLEWRAP, DOCKER, kept_pids
 
 
@@ -185,6 +188,25 @@ async def test_a_command_too_long_for_the_system_is_a_result(workspace: Workspac
 async def test_a_closed_pipe_ends_a_writer_quietly(workspace: Workspace) -> None:
     result = await workspace.run("yes | head -n 1")
     assert result.output == "y\n"
+
+
+async def test_what_takes_more_memory_than_the_machine_can_spare_is_ended_with_all_it_started(
+    tmp_path: Path,
+) -> None:
+    # The limit stands in the helper that is shown to the sandbox: this test's has a small one.
+    text = Path(inside.__file__).read_text().replace("MEMORY_BYTES = 8 << 30", "MEMORY_BYTES = 150 << 20")
+    (tmp_path / "inside.py").write_text(text)
+    sandbox = BubblewrapSandbox()
+    if (problem := await sandbox.probe()) is not None:
+        pytest.skip(f"bubblewrap does not work here: {problem}")
+    assert sandbox._layout is not None
+    sandbox._layout = replace(sandbox._layout, inside=str(tmp_path / "inside.py"))
+    workspace = await sandbox.open(tmp_path / "work")
+    hold = "python3 -c 'import time; held = bytearray(b\"x\") * (60 << 20); time.sleep(60)'"
+    result = await workspace.run(f"{hold} & {hold} & {hold} & wait", timeout=60)
+    assert (result.timed_out, "more than 157 MB of memory: all processes were killed" in result.output) == (False, True)
+    assert (await workspace.run(f"timeout 1 {hold}; echo well")).output == "well\n"
+    await workspace.close()
 
 
 @pytest.mark.slow
