@@ -41,21 +41,41 @@ async def fork_session(host: Host, session: str, *, new: str | None = None, prov
     """
     info = _forkable(host, session, provider)
     made = new or host.new_id()
-    problems = await asyncio.to_thread(_copy, host.workspace_path(session), host.workspace_path(made))
-    if not host.store.claim(session):  # so that it stands still while it is read
-        raise _running(session)
+    source = host.workspace_path(session)
+    staged = source.with_name(f".fork-{made}")  # where what cleans up takes it for a part of a session there is
     try:
-        pairs = list(_pairs(host.store.events(session), info, provider))
+        missing = await asyncio.to_thread(_copy, source, staged)
+        pairs = _conversation(host, info, provider)
+        if missing:
+            text = f"{len(missing)} files of the workspace could not be copied: {', '.join(missing[:3])}"
+            pairs.append(("notice", {"text": text}))
+        if staged.is_dir():
+            host.workspace_path(made).parent.mkdir(parents=True, exist_ok=True)
+            staged.rename(host.workspace_path(made))
     finally:
-        host.store.release(session)
-    if problems:
-        text = f"{len(problems)} files of the workspace could not be copied: {', '.join(problems[:3])}"
-        pairs.append(("notice", {"text": text}))
-    columns = replace(
+        shutil.rmtree(staged, ignore_errors=True)
+    columns = _columns(info, made, host.now(), provider)
+    host.store.create_session(columns, pairs)
+    host.store.release(made)
+    return host.store.session(made) or columns
+
+
+def _conversation(host: Host, info: SessionInfo, provider: str | None) -> list[Pair]:
+    """The fork's events, read while nobody drives the session."""
+    if not host.store.claim(info.id):
+        raise _running(info.id)
+    try:
+        return list(_pairs(host.store.events(info.id), info, provider))
+    finally:
+        host.store.release(info.id)
+
+
+def _columns(info: SessionInfo, made: str, now: str, provider: str | None) -> SessionInfo:
+    return replace(
         info,
         id=made,
-        parent=session,
-        started=host.now(),
+        parent=info.id,
+        started=now,
         provider=provider or info.provider,
         model=None if provider not in (None, info.provider) else info.model,
         input_tokens=0,
@@ -64,9 +84,6 @@ async def fork_session(host: Host, session: str, *, new: str | None = None, prov
         requests=0,
         usd="0.00",
     )
-    host.store.create_session(columns, pairs)
-    host.store.release(made)
-    return host.store.session(made) or columns
 
 
 def _forkable(host: Host, session: str, provider: str | None) -> SessionInfo:
