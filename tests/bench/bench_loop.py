@@ -136,11 +136,11 @@ def _peak_kb() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def sessions(rounds: int = 2) -> dict[str, Any]:
+def sessions(rounds: int = 3) -> dict[str, Any]:
     """500 sessions of 20 turns at once against one after the other, interleaved; and what one holds while it runs.
 
     The model takes a millisecond, a thousandth of what real ones take: what being at once is for. `instant_ratio`
-    is the same with one that takes no time, where being at once can win nothing.
+    is the same with one that takes no time, where being at once wins only by commits that are shared.
     """
     _timed(20, together=True)
     before = _peak_kb()
@@ -150,7 +150,7 @@ def sessions(rounds: int = 2) -> dict[str, Any]:
     for _ in range(rounds):
         for pause, at_once in best:
             best[pause, at_once] = min(best[pause, at_once], _timed(SESSIONS, together=at_once, pause=pause))
-    ratio = best[PAUSE_S, True] / best[PAUSE_S, False]
+    ratio, instant = (best[pause, True] / best[pause, False] for pause in (PAUSE_S, 0.0))
     return {
         "name": "sessions_at_once",
         "sessions": SESSIONS,
@@ -158,11 +158,13 @@ def sessions(rounds: int = 2) -> dict[str, Any]:
         "at_once_s": round(best[PAUSE_S, True], 3),
         "one_after_the_other_s": round(best[PAUSE_S, False], 3),
         "ratio": round(ratio, 3),
-        "instant_ratio": round(best[0.0, True] / best[0.0, False], 3),
+        "instant_at_once_s": round(best[0.0, True], 3),
+        "instant_one_after_the_other_s": round(best[0.0, False], 3),
+        "instant_ratio": round(instant, 3),
         "kb_a_session": round(grown, 1),
         "limit_ratio": LIMIT_TOGETHER,
         "limit_kb": LIMIT_KB,
-        "passed": ratio <= LIMIT_TOGETHER and grown <= LIMIT_KB,
+        "passed": max(ratio, instant) <= LIMIT_TOGETHER and grown <= LIMIT_KB,
     }
 
 
