@@ -34,7 +34,7 @@ _TIME_SHAPES = (
     # hours and minutes alone may be a mapping of ports (22:22): seconds, am or pm, brackets make them a time
     r"|(?<![.:/-].)\d?:[0-5]\d(?::[0-6]\d(?:[.,]\d{1,9})?(?: ?[AaPp][Mm]\b)?| ?[AaPp][Mm]\b)(?!\w|:\w)"
     r"|(?<=[\[<].)\d{0,2}:[0-5]\d\b"
-    r"|(?<![.:].)(?<=1)\d{9}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\b(?![.:]\d)"
+    r"|(?:(?<![.:].)|(?<=\":.))(?<=1)\d{9}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\b(?![.:]\d)"
     r")"
 )
 _TIME = re.compile(r"[0-9](?<!\w.)" + _TIME_SHAPES)

@@ -10,7 +10,7 @@ from core.progress.calls import JSON_MOST, as_text, asked, canonical, echoes, pa
 from core.progress.normalise import clean, mask, mask_lines, skeleton
 
 #: Weights of evidence, in twentieths of a certain repetition.
-WHOLE, SALIENT, CAUSE, REFUSED, REASON = 20, 15, 15, 12, 8
+WHOLE, SALIENT, CAUSE, REFUSED, REASON = 20, 15, 15, 8, 8
 
 _ENTIRE = 2_000  # characters up to which an output is read with care as a whole
 _HEAD, _TAIL = 600, 1_000  # of a longer one; the rest only by its skeleton

@@ -224,7 +224,7 @@ def same_answer(state: State, seen: Seen, where: int) -> list[Finding]:
     return _found("same_answer", seen.told, tally, tally.score, ANSWERS, answer.text)
 
 
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"(?<![\w-])\w[\w./]{2,}")  # a name, and no option
 _DIGITS = re.compile(r"\d+")
 
 
@@ -235,7 +235,7 @@ def _alikeness(before: str, call: Call, answer: Answer) -> int:
         return 20
     if _DIGITS.sub("0", before) == _DIGITS.sub("0", call.text):
         return 20 if answer.long else 10
-    if set(_WORD.findall(before.lower())) == set(_WORD.findall(call.text.lower())):
+    if set(_WORD.findall(call.text.lower())) <= set(_WORD.findall(before.lower())):  # another spelling
         return 20
     return 14 if answer.negative else 10
 
