@@ -40,6 +40,7 @@ class Supervisor:
         self._running: dict[str, _Running] = {}
         self.bus = Bus(Group(host.store, lambda: len(self._running) > 1))
         self._done: dict[str, asyncio.Task[Outcome]] = {}
+        self._records: dict[str, asyncio.Task[Any]] = {}
         self.closed = False
         """Whether it is being closed: it takes nothing on any more."""
 
@@ -82,8 +83,17 @@ class Supervisor:
             self.resume(LaunchInput(host=self.host, session=made.id, task=task))
         return made.id
 
+    def adopt(self, record: str, task: asyncio.Task[Any]) -> None:
+        """`task` works on a record, which no agent speaks in: to interrupt the record ends it, and all that it runs."""
+        self._records[record] = task
+
     def interrupt(self, session: str) -> bool:
-        """Stop a session this process drives: its tools and sandbox end with it, and it can go on later."""
+        """Stop a session this process drives: its tools and sandbox end with it, and it can go on later. Of a record,
+        what works on it."""
+        if (working := self._records.get(session)) is not None:
+            if not working.done() and not working.cancelling():
+                working.cancel()
+            return not working.done()
         running = self._running.get(session)
         if running is None or running.mailbox.stopped:
             return False

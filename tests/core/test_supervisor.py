@@ -253,3 +253,26 @@ async def test_closing_settles_every_session(tmp_path: Path) -> None:
     await supervisor.close()
     assert [host.store.session(session).stop for session in sessions] == ["cancelled"] * 5
     assert supervisor.running() == frozenset()
+
+
+async def test_interrupting_a_record_ends_what_works_on_it_and_all_it_runs(tmp_path: Path) -> None:
+    gate = Gate()
+    supervisor, _, host = supervised(tmp_path, [[gate, "done"]])
+
+    async def work() -> None:
+        session = supervisor.start(launch(host))
+        try:
+            await supervisor.wait(session)
+        except asyncio.CancelledError:
+            supervisor.interrupt(session)
+            await supervisor.wait(session)
+            raise
+
+    task = asyncio.create_task(work())
+    supervisor.adopt("record", task)
+    await gate.reached.wait()
+    assert [supervisor.interrupt("record"), supervisor.interrupt("record")] == [True, True]
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert supervisor.interrupt("record") is False
+    assert [info.stop for info in host.store.sessions()] == ["cancelled"]

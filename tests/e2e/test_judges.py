@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.harness.commands import artificer, expecting
-from tests.harness.servers import Asked, FakeServer, Reply, openai_stream
+from tests.harness.commands import Running, artificer, expecting
+from tests.harness.servers import HOLD, Asked, FakeServer, Reply, openai_stream
 
 QUESTION = "How is a harbour described?"
 JUDGED = ("--judge", "openai_compatible", "--judge-model", "gpt-5-mini")
@@ -164,6 +165,27 @@ def test_a_judge_is_asked_for_only_with_what_it_goes_by(docs: str, rubric: Path,
     assert expecting(1, *words, "--judge", "offline", "--rubric", rubric).error["code"] == "not_found"
     assert expecting(1, *words, "--judge", "no-such", "--rubric", rubric).error["code"] == "not_found"
     assert expecting(1, *words, *JUDGED, "--rubric", tmp_path / "none").error["code"] == "not_found"
+
+
+@pytest.mark.slow
+def test_an_evaluation_is_interrupted_from_elsewhere(docs: str, suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = threading.Event()
+
+    def hold(_: Asked) -> Reply:
+        asked.set()
+        return Reply([HOLD])
+
+    with FakeServer(hold) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "test-key-of-nobody")
+        with Running("eval", suite, docs, "--provider", "openai_compatible", "--model", "gpt-5") as running:
+            assert asked.wait(60)
+            (record,) = [s["id"] for s in expecting(0, "sessions").value if s["kind"] == "evaluation"]
+            found = expecting(0, "interrupt", record).value
+            assert running.end().code == 130
+        assert found["session"] == record
+    stops = {s["stop"] for s in expecting(0, "sessions").value if record in (s["id"], s["parent"])}
+    assert stops == {"cancelled"}
 
 
 def test_a_rubric_nobody_wrote_is_said(docs: str, suite: Path) -> None:

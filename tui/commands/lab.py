@@ -97,7 +97,7 @@ def compare(
         return run_both(task, jobs, runner, record, judging=judging)
 
     with _recording(record, lambda pair: f"{_short(pair['baseline'])} · {_short(pair['candidate'])}") as ended:
-        pair = _supervised(host, work)
+        pair = _supervised(host, record.session, work)
         ended.append(pair)
     if as_json:
         output.line(pair)
@@ -186,7 +186,7 @@ def evaluate(
             ended.append(done)
         return done
 
-    done = _supervised(host, work, where)
+    done = _supervised(host, name, work, where)
     found, judging = totals(done), judged_by(done)
     last = {"type": "eval", "eval": name, "suite": loaded.to_json(), "agent": preset.agent}
     if as_json:
@@ -261,7 +261,7 @@ def experiment(
             ended.append(rows)
         return rows
 
-    rows = _supervised(host, work, where)
+    rows = _supervised(host, loaded.session, work, where)
     stops = [str(row["stop"]) for row in rows]
     last = {"type": "experiment", "experiment": loaded.session, "name": loaded.name, "cells": total}
     if as_json:
@@ -303,9 +303,11 @@ def _engine(url: str | None, slots: int | None) -> Engine:
         raise output.Refused(error.code, error.message, error.hint) from error
 
 
-def _supervised(host: Host, work: Callable[[Runner, Supervisor], Awaitable[T]], engine: Engine | None = None) -> T:
-    """Do `work` with a runner whose sessions other processes can reach, and whose jobs run where the engine has them
-    run. Interrupted, all it runs is settled first."""
+def _supervised(
+    host: Host, record: str, work: Callable[[Runner, Supervisor], Awaitable[T]], engine: Engine | None = None
+) -> T:
+    """Do `work` on a record with a runner whose sessions other processes can reach, and whose jobs run where the engine
+    has them run. Interrupted here, or the record from elsewhere, all it runs is settled first."""
     from core import Runner
     from impl.control import serve
 
@@ -313,6 +315,8 @@ def _supervised(host: Host, work: Callable[[Runner, Supervisor], Awaitable[T]], 
 
     async def go() -> T:
         supervisor = core.Supervisor(host)
+        if (task := asyncio.current_task()) is not None:
+            supervisor.adopt(record, task)
         server = await serve(host, supervisor)
         try:
             async with where.opened(host, Runner(host, supervisor)) as runner:
@@ -323,6 +327,8 @@ def _supervised(host: Host, work: Callable[[Runner, Supervisor], Awaitable[T]], 
 
     try:
         return asyncio.run(go())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
     except core.EngineError as error:
         raise output.Refused(error.code, error.message, error.hint) from error
 
