@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core import SandboxUnavailable, Workspace
-from impl.sandboxes import pasta
+from impl.sandboxes import calls, pasta
 from impl.sandboxes.kept import Launched, Notice, spawn
 from impl.sandboxes.network import changed_since, resolv_conf
 from impl.sandboxes.options import CA_INSIDE, Options, ca_environment
@@ -63,7 +63,8 @@ SYSCTLS = {
 @dataclass(frozen=True, slots=True)
 class Layout:
     """What of the host a sandbox shows, read once: `options` are those this bwrap knows, `mounts` and `etc`
-    are shown read-only at their own place, `links` are (target, path) of symlinks, `inside` is our helper."""
+    are shown read-only at their own place, `links` are (target, path) of symlinks, `inside` is our helper,
+    `refused` the filter of system calls that it is given."""
 
     bwrap: str
     options: frozenset[str]
@@ -73,6 +74,7 @@ class Layout:
     links: tuple[tuple[str, str], ...]
     etc: tuple[str, ...]
     inside: str
+    refused: str = ""
 
 
 def argv(
@@ -112,7 +114,8 @@ def argv(
     line += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
     line += [*_tmpfs(layout, "/dev/shm", SHM_BYTES), *_tmpfs(layout, "/tmp", TMP_BYTES)]
     line += ["--bind", work, HOME, "--chdir", HOME, "--remount-ro", "/"]
-    return [*line, "--", layout.python, "-I", "-S", INSIDE, "namespace", str(channel), layout.shell]
+    line += ["--", layout.python, "-I", "-S", INSIDE, "namespace", str(channel), layout.shell]
+    return [*line, layout.refused] if layout.refused else line
 
 
 def _tmpfs(layout: Layout, path: str, size: int) -> list[str]:
@@ -177,6 +180,7 @@ def survey(bwrap: str, options: frozenset[str]) -> Layout:
         links=tuple(links),
         etc=tuple(path for path in ETC if os.path.exists(path)),
         inside=str(Path(__file__).with_name("inside.py")),
+        refused=calls.encoded(os.uname().machine),
     )
 
 

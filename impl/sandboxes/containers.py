@@ -41,7 +41,7 @@ BEGIN = """python=${1:-$(command -v python3)}
 shell=$(command -v bash || command -v sh)
 PATH=$2:$PATH SHELL=$shell
 export PATH SHELL
-exec "$python" -I -S "$3" container "$4" "$shell"
+exec "$python" -I -S "$3" container "$4" "$shell" "$5"
 """
 """Started with the image's own PATH; only what comes after it sees the workspace's programs."""
 
@@ -186,7 +186,10 @@ def make_work(
         folders += f":{Path(layout.python).parent}"
     client.create_container(
         image,
-        entrypoint=["/bin/sh", "-c", BEGIN, "sh", layout.python if local else "", folders, INSIDE, CHANNEL],
+        entrypoint=[
+            *("/bin/sh", "-c", BEGIN, "sh"),
+            *(layout.python if local else "", folders, INSIDE, CHANNEL, layout.refused),
+        ],
         name=name,
         hostname=None if gate else "sandbox",
         user=machine.user,

@@ -1,10 +1,10 @@
 """The process kept inside a sandbox: runs one command at a time and streams its output over a private descriptor.
 
-Started as `python3 -I -S inside.py MODE FD SHELL` with the sandbox's own interpreter (3.8 or later), so it uses
-the standard library alone and imports nothing of Artificer. MODE is `namespace` (this is PID 1 of a PID
+Started as `python3 -I -S inside.py MODE FD SHELL [FILTER]` with the sandbox's own interpreter (3.8 or later), so it
+uses the standard library alone and imports nothing of Artificer. MODE is `namespace` (this is PID 1 of a PID
 namespace: one `kill(-1)` ends everything else), `container` (the same, and a control group bounds the number of
 processes) or `tree` (no isolation: descendants are found and killed). FD is an inherited descriptor, or the path of
-a Unix socket to connect to.
+a Unix socket to connect to. FILTER is base64 of a seccomp program that this process and all it starts are held to.
 
 Frames both ways are four bytes of big-endian length and a JSON object; bytes travel as base64.
 To it: `{"op": "run", "id", "command", "timeout", "cap"}`, `{"op": "kill", "id"}`.
@@ -48,6 +48,9 @@ OPEN_FILES = 8192
 FILE_BYTES = 8 << 30
 F_SETPIPE_SZ = 1031
 PR_SET_DUMPABLE = 4
+PR_SET_SECCOMP = 22
+SECCOMP_MODE_FILTER = 2
+PR_SET_NO_NEW_PRIVS = 38
 PR_SET_CHILD_SUBREAPER = 36
 KEYCTL = {"x86_64": 250, "aarch64": 219}
 KEYCTL_JOIN_SESSION_KEYRING = 1
@@ -234,11 +237,9 @@ class Children:
         return True
 
     def excess(self) -> bytes:
-        """What the sandbox holds too much of, in words: more processes than a sane command starts (a fork bomb), or
-        more memory than the machine can spare; nothing where all is well.
+        """What the sandbox holds too much of, in words: processes (a fork bomb) or memory; nothing where all is well.
 
-        RLIMIT_NPROC does not bind where the host's user is root, and no limit is of all processes together, so the
-        namespace is counted as well.
+        RLIMIT_NPROC does not bind root, and no limit is of all processes together: so they are counted.
         """
         if not self._namespace:
             return b""
@@ -428,6 +429,27 @@ def harden(namespace: bool) -> None:
         libc.syscall(keyctl, KEYCTL_JOIN_SESSION_KEYRING, None)  # the caller's keyring is inherited otherwise
 
 
+def refuse_calls(encoded: str) -> None:
+    """Hold this process and all it starts to a filter of system calls; it ends where that cannot be done."""
+    program = binascii.a2b_base64(encoded)
+    try:
+        import ctypes
+
+        class Program(ctypes.Structure):
+            _fields_ = [("length", ctypes.c_ushort), ("lines", ctypes.c_char_p)]
+
+        prctl = ctypes.CDLL(None, use_errno=True).prctl
+        given = Program(len(program) // 8, program)
+        failed = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or prctl(
+            PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(given)
+        )
+        why = os.strerror(ctypes.get_errno()) if failed else ""
+    except (ImportError, AttributeError) as error:
+        why = str(error)
+    if why:
+        sys.exit(f"the filter of system calls cannot be set: {why}")
+
+
 def serve(channel: Channel, children: Children, wake: int) -> None:
     """Answer run frames until the host goes away."""
     while True:
@@ -450,7 +472,7 @@ def connected(where: str) -> int:
     return channel.detach()
 
 
-def main(mode: str, where: str, shell: str) -> None:
+def main(mode: str, where: str, shell: str, filter: str = "") -> None:
     """Serve until the end of file on the channel, then leave nothing behind."""
     namespace = mode != "tree"
     if namespace and os.getpid() != 1:
@@ -458,6 +480,8 @@ def main(mode: str, where: str, shell: str) -> None:
     fd = connected(where)
     set_limits(mode == "namespace")
     harden(namespace)
+    if filter:
+        refuse_calls(filter)
     wake, tick = os.pipe()
     os.set_blocking(tick, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -473,4 +497,4 @@ def main(mode: str, where: str, shell: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    main(*sys.argv[1:5])
