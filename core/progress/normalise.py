@@ -109,7 +109,7 @@ _BY_WORD: Final = tuple(
             r"(?i:_?(?:ms|secs?|seconds|millis|s|ns|us|time))?\"?\s?[:=]\s?\"?\d[\d.]*(?![\w.])",
             "<duration>",
         ),
-        ("Id>", r"Id>(?:<time>|[^<\s]{6,80})</", "Id><id></"),
+        ("Id>", r"Id>(?:<time>|[^<>\s]{6,80})</", "Id><id></"),
         ("->", r"[0-9](?<![\w.-].)[\w.-]*:\d+(?= ?-> ?\S{1,60}:\d)", "<source>"),
     )
 )
