@@ -1,4 +1,4 @@
-"""How long the guard takes to observe a step with 64 KB of output: one JSON object, microseconds."""
+"""How long the guard takes to observe a step with 64 KB of output: one JSON object, microseconds of CPU."""
 
 from __future__ import annotations
 
@@ -138,9 +138,9 @@ def run(rounds: int = 60) -> dict[str, Any]:
             fresh = Step(
                 "tool", step.tool, step.args, "".join((step.output[:9], step.output[9:])), step.ok, turn=step.turn
             )
-            start = time.perf_counter_ns()
+            start = time.thread_time_ns()
             guard.observe(fresh)
-            best[index] = min(best[index], (time.perf_counter_ns() - start) / 1_000)
+            best[index] = min(best[index], (time.thread_time_ns() - start) / 1_000)
     ordered = sorted(best)
     slowest: dict[str, float] = {}
     for step, cost in zip(steps, best, strict=True):
