@@ -7,15 +7,14 @@ is a log, never a frame.
 
 from __future__ import annotations
 
-import asyncio
+import _thread
 import importlib.util
-import inspect
 import json
 import os
 import socket
 import struct
 import sys
-import traceback
+from types import CoroutineType
 from typing import Any
 
 MAX_JSON = 4 * 1024 * 1024
@@ -109,16 +108,19 @@ class Context:
 
 
 class Link:
-    """The socket to the host."""
+    """The socket to the host. Threads of a tool may share it: they are answered one after the other."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
+        self._asking = _thread.allocate_lock()
+        self._sending = _thread.allocate_lock()
 
     def send(self, value: Any, body: bytes = b"") -> None:
         data = _dumps(value)
         if len(data) > MAX_JSON or len(body) > MAX_BODY:
             raise ValueError(f"{len(data) + len(body)} bytes are more than a frame holds")
-        self._connection.sendall(struct.pack(">II", len(data), len(body)) + data + body)
+        with self._sending:
+            self._connection.sendall(struct.pack(">II", len(data), len(body)) + data + body)
 
     def receive(self) -> tuple[dict[str, Any], bytes]:
         size, more = struct.unpack(">II", self._exactly(8))
@@ -126,8 +128,9 @@ class Link:
         return value, self._exactly(more)
 
     def ask(self, value: Any, body: bytes) -> tuple[dict[str, Any], bytes]:
-        self.send(value, body)
-        return self.receive()
+        with self._asking:
+            self.send(value, body)
+            return self.receive()
 
     def _exactly(self, size: int) -> bytes:
         parts = []
@@ -168,7 +171,11 @@ def _run(start: dict[str, Any], context: Context) -> Any:
             raise _NoEnvironment(f"not installed for {tag}: {start.get('requirements')}")
         sys.path.insert(0, packages)
     value = _load(start["entrypoint"]).run(context, start["input"])
-    return asyncio.run(value) if inspect.iscoroutine(value) else value
+    if not isinstance(value, CoroutineType):
+        return value
+    import asyncio  # costs more than all the rest of a start
+
+    return asyncio.run(value)
 
 
 def _ending(link: Link, start: dict[str, Any]) -> dict[str, Any]:
@@ -188,6 +195,8 @@ def _ending(link: Link, start: dict[str, Any]) -> dict[str, Any]:
 
 def _words(error: BaseException) -> dict[str, str]:
     """An exception in words; its own may fail too."""
+    import traceback
+
     try:
         rows = traceback.format_exception(type(error), error, error.__traceback__)
         return {"message": f"{type(error).__name__}: {error}"[:4000], "traceback": "".join(rows)[-8000:]}

@@ -33,6 +33,24 @@ async def test_a_coroutine_is_awaited(bench: Bench) -> None:
     assert ran.value == 7
 
 
+THREADS = f"""
+from concurrent.futures import ThreadPoolExecutor
+
+def ask(n):
+    ctx.log(n)
+    return ctx.http.request("POST", f"https://{HOST}/{{n}}").text
+
+with ThreadPoolExecutor(8) as pool:
+    return list(pool.map(ask, range(40)))
+"""
+
+
+async def test_requests_of_several_threads_are_answered_each_with_its_own(bench: Bench) -> None:
+    ran = await bench.run(THREADS)
+    assert ran.value == [f"POST /{n}" for n in range(40)]
+    assert sorted(bench.log, key=int) == [str(n) for n in range(40)]
+
+
 async def test_an_effect_is_answered_by_the_host_and_stored_before_and_after(bench: Bench) -> None:
     ran = await bench.run(f'return ctx.http.request("get", "https://{HOST}/a?b=1").text')
     assert ran.value == "GET /a?b=1"
