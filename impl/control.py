@@ -10,15 +10,25 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from core import Host, LaunchInput, NoSuchSession, Supervisor
+from core import Host, LaunchInput, NoSuchSession
 
 DEADLINE_S = 5.0
 LONGEST_LINE = 4_000_000
 
 
-async def serve(host: Host, supervisor: Supervisor | None = None) -> asyncio.Server:
+class Reached(Protocol):
+    """Who takes what other processes say to the sessions of this one; a Supervisor does."""
+
+    def interrupt(self, session: str) -> bool:
+        """Stop one; False where it runs here no more."""
+
+    def resume(self, launch: LaunchInput) -> None:
+        """Go on with one, or say something to it. Raises NoSuchSession."""
+
+
+async def serve(host: Host, supervisor: Reached | None = None) -> asyncio.Server:
     """Listen on this process's socket: interrupt, answer and say reach `supervisor`, tools and call the sessions
     whose provider drives itself. Close the server when done."""
     path = host.store.own_socket()
@@ -93,7 +103,7 @@ async def _tools(host: Host, request: Any, reader: asyncio.StreamReader) -> dict
     return {"ok": True, "succeeded": ok, "text": text}
 
 
-def _act(host: Host, supervisor: Supervisor | None, request: Any) -> dict[str, Any]:
+def _act(host: Host, supervisor: Reached | None, request: Any) -> dict[str, Any]:
     if supervisor is None or not isinstance(request, dict) or not isinstance(request.get("session"), str):
         return {"ok": False, "message": "not a request"}
     session, text = request["session"], request.get("text")

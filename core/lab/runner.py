@@ -199,6 +199,14 @@ class Runner:
             outcome = await settled(self._supervisor, session)
         return Ran(session, job.preset, outcome, time.monotonic() - began)
 
+    def interrupt(self, session: str) -> bool:
+        """Stop a session that it runs, wherever that is; False where it runs none of that id."""
+        return self._supervisor.interrupt(session)
+
+    def runs_elsewhere(self, session: str) -> bool:
+        """Whether it has another machine run that session: then nobody may drive it here."""
+        return False
+
     def _launch(self, job: Job) -> LaunchInput:
         from core.doors import build_launch, run_launch
 

@@ -31,7 +31,7 @@ R = TypeVar("R")
 CONNECT_S: Final = 5.0
 PATIENCE_S: Final = 20.0
 """How long a lease lasts without a word from the other end, in seconds."""
-CLOSE_S: Final = 0.5
+CLOSE_S: Final = 0.2
 _PLACE: Final = re.compile(r"(\[[0-9a-fA-F:]+\]|[^\s/:@]+):\d{1,5}")
 _NEXT: Final = "Start them with: dask worker {place} --nthreads SLOTS"
 
@@ -129,6 +129,8 @@ class DaskEngine:
             if (wrong := _wrong(said)) is not None:
                 hint = f"Install Artificer {version('artificer')} with its extra `cluster` where the workers run."
                 raise EngineError("unfit", f"The worker {worker} cannot run cells: {wrong}.", hint)
+            if (why := json.loads(said)["unisolated"]) is not None:
+                self._say(f"The worker {worker} isolates nothing; code of agents waits there for a yes. {why}")
 
 
 def _wrong(said: Any) -> str | None:

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from core import EngineError, Host, Job, Lost, StoreError, cancel_abandoned
-from impl.engines.line import GONE
+from impl.engines.line import GONE, Inlet
 from impl.engines.rows import NotItsRow, Outcome, store_row
 from impl.engines.specs import Packer
 
 if TYPE_CHECKING:
     from distributed import Client, Future, Queue
 
-STOP_S: Final = 0.7
+STOP_S: Final = 0.6
 """How long a worker that was told to stop may take to say that it has."""
 LOOK_S: Final = 1.0
 AWAY_S: Final = 3.0
@@ -93,7 +93,7 @@ class Leases:
     async def __aenter__(self) -> Leases:
         from distributed import Queue
 
-        self._in: Queue = await Queue(self._name, client=self._client, maxsize=AHEAD)
+        self._in = Inlet(await Queue(self._name, client=self._client, maxsize=AHEAD))
         await self._look()
         self._begin(self._read())
         self._begin(self._watch())
@@ -101,12 +101,12 @@ class Leases:
 
     async def __aexit__(self, *_: object) -> None:
         if self._words:  # the last answers, without which workers would wait for them
-            await asyncio.wait(self._words, timeout=STOP_S / 2)
+            await asyncio.wait(self._words, timeout=STOP_S / 3)
         tasks = [*self._tasks, *self._words]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._in.close()
+        await self._in.close()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -161,14 +161,19 @@ class Leases:
                 return True
         return False
 
+    def holds(self, session: str) -> bool:
+        """Whether a session, or the one it is a child's of, is run by a worker now."""
+        return any(session == lease.job.session or session in lease.sessions for lease in self._leases.values())
+
     async def _submit(self, lease: Lease) -> None:
         """Give it to the cluster, but to no worker that hangs."""
         from impl.engines.worker import work
 
         options: dict[str, Any] = {"resources": {RESOURCE: 1}} if self._by_resource else {}
         if self._hanging:
-            sound = [name for name in await self._look() if name not in self._hanging]
-            options |= {"workers": sound} if sound else {}
+            there = await self._look()
+            sound = there - self._hanging
+            options |= {"workers": sorted(sound)} if sound else {}
         key = f"artificer-{lease.id}-{os.urandom(3).hex()}"
         lease.task = self._client.submit(work, lease.text, key=key, pure=False, retries=0, **options)
         if lease.following is not None:
@@ -194,7 +199,7 @@ class Leases:
     async def _mark(self, lease: Lease, why: str, heard: float | None = None) -> None:
         """Lose it once everything is read that its holder had said until now; not, where it was `heard` since."""
         with contextlib.suppress(*GONE):  # then all are lost
-            await self._in.put({"lost": lease.id, "why": why, "heard": heard})
+            await self._in.queue.put({"lost": lease.id, "why": why, "heard": heard})
 
     def _let_go(self, lease: Lease) -> None:
         if lease.holder is not None and not lease.over:
@@ -242,6 +247,8 @@ class Leases:
             self._take(message)
 
     def _take(self, message: Mapping[str, Any]) -> None:
+        if not message:
+            return
         if "lost" in message:
             lease = self._leases.get(message["lost"])
             if lease is not None and message["heard"] in (None, lease.heard):
@@ -346,17 +353,20 @@ class Leases:
 
     async def _watch(self) -> None:
         """Look who is there, and who has not been heard for too long."""
-        clock = asyncio.get_running_loop().time
-        waiting_said = False
+        said = False
         while True:
             await asyncio.sleep(LOOK_S)
-            with contextlib.suppress(*GONE):  # who reads says so
-                await self._look()
-            if self.slots == 0 and self._leases and not waiting_said:
+            try:
+                there = await self._look()
+            except GONE:  # who reads says so, where it lasts
+                continue
+            if self.slots == 0 and self._leases and not said:
                 self._say("The cluster has no workers left; waiting for one.")
-            waiting_said = self.slots == 0
-            for lease in list(self._leases.values()):
-                if lease.holder is not None and not lease.ended.done() and clock() - lease.heard > self._patience:
+            said = self.slots == 0
+            for lease in [one for one in self._leases.values() if one.holder is not None and not one.ended.done()]:
+                if lease.worker not in there:
+                    await self._mark(lease, f"its worker {lease.worker} is gone")
+                elif asyncio.get_running_loop().time() - lease.heard > self._patience:
                     await self._give_up(lease)
 
     async def _give_up(self, lease: Lease) -> None:
@@ -370,17 +380,15 @@ class Leases:
                 given.release()
                 await self._submit(other)
 
-    async def _look(self) -> Mapping[str, int]:
-        """The cluster's workers by address, with how many cells each can run at once."""
+    async def _look(self) -> set[str]:
+        """The addresses of the workers that are there; counts how many cells they can run at once."""
         workers = (await self._client.scheduler.identity(n_workers=-1))["workers"]
+        self._hanging &= workers.keys()
         declared = {name: int(one.get("resources", {}).get(RESOURCE, 0)) for name, one in workers.items()}
         self._by_resource = any(declared.values())
-        found = {name: int(one["nthreads"]) for name, one in workers.items()}
-        if self._by_resource:
-            found = {name: count for name, count in declared.items() if count}
-        self._hanging &= found.keys()
-        self.slots = sum(count for name, count in found.items() if name not in self._hanging)
-        return found
+        counts = declared if self._by_resource else {name: int(one["nthreads"]) for name, one in workers.items()}
+        self.slots = sum(count for name, count in counts.items() if name not in self._hanging)
+        return set(workers)
 
 
 _AGAIN: Final = "What is done is recorded: once it is there again, give the same command to go on."

@@ -13,6 +13,7 @@ from core import encode
 
 GONE: Final = (OSError, RuntimeError, LookupError)
 """What a queue of a cluster raises when its scheduler is gone, or has forgotten it."""
+CLOSE_S: Final = 0.3
 BATCH: Final = 256_000
 """Characters of rows that go together; what is longer goes alone."""
 
@@ -25,21 +26,56 @@ class Refused(Exception):
     """Whoever records this cell does not want it from here: another worker has it, or nobody any more."""
 
 
-class Channel(Protocol):
-    """One direction of the line; a queue of the cluster."""
+class Queue(Protocol):
+    """A queue of the cluster, as `distributed.Queue` is."""
 
     async def put(self, value: Any) -> None:
         """Send, waiting while the other end is behind."""
 
-    async def get(self, timeout: float | None = None) -> Any:
-        """Receive. Raises TimeoutError."""
+    async def get(self) -> Any:
+        """Receive."""
+
+    def close(self) -> None:
+        """Let it go: the last to do so ends it."""
+
+
+class Inlet:
+    """What is read of a queue. A scheduler that is asked with a deadline logs an error whenever that passes; so it is
+    asked without one, and once."""
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self._asked: asyncio.Task[Any] | None = None
+
+    async def get(self, timeout: float) -> Any:
+        """The next. Raises TimeoutError, and what a queue raises whose scheduler is gone."""
+        if self._asked is None:
+            self._asked = asyncio.create_task(self._ask())
+        await asyncio.wait({self._asked}, timeout=timeout)
+        if not self._asked.done():
+            raise TimeoutError
+        asked, self._asked = self._asked, None
+        return asked.result()
+
+    async def _ask(self) -> Any:
+        return await self.queue.get()
+
+    async def close(self) -> None:
+        """Let it go, with no question of ours left at the scheduler."""
+        if self._asked is not None:
+            with contextlib.suppress(TimeoutError, *GONE):
+                await asyncio.wait_for(self.queue.put({}), CLOSE_S)
+                await asyncio.wait({self._asked}, timeout=CLOSE_S)
+            self._asked.cancel()
+            await asyncio.wait({self._asked})
+        self.queue.close()
 
 
 class Line:
     """The worker's end. A lease lasts while this line is answered: after `patience` seconds without a word it is lost,
     and what runs under it must end. `stop` is set then, and where the other end says stop."""
 
-    def __init__(self, out: Channel, back: Channel, lease: str, me: str, patience: float) -> None:
+    def __init__(self, out: Queue, back: Inlet, lease: str, me: str, patience: float) -> None:
         self._out = out
         self._back = back
         self._name = {"lease": lease, "from": me}

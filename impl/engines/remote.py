@@ -34,6 +34,14 @@ class ClusterRunner(Runner):
                     break
         raise lost
 
+    def interrupt(self, session: str) -> bool:
+        """See `Runner`."""
+        return self._leases.interrupt(session) or super().interrupt(session)
+
+    def runs_elsewhere(self, session: str) -> bool:
+        """See `Runner`."""
+        return self._leases.holds(session)
+
     async def _once(self, job: Job, before: Callable[[str], None]) -> Ran:
         session = job.session or ""
         before(session)

@@ -29,11 +29,12 @@ from core import (
     StoreError,
     write_tree,
 )
-from impl.engines.line import Line, LineLost, Refused
+from impl.engines.line import Inlet, Line, LineLost, Refused
 from impl.engines.mirror import Heard, Mirror
 from impl.engines.specs import PROTOCOL, Spec, entries_of, job_of, needed
 from impl.engines.workspaces import send_workspaces
 
+CHOOSE_S: Final = 4.0
 SETTLE_S: Final = 5.0
 """How long the last words of a cell may take to be heard."""
 _SHARED: Final = ("blobs", "laid-out", "environments")
@@ -47,9 +48,18 @@ async def work(text: str) -> str:
     if "hello" in asked:
         from importlib.metadata import version
 
-        return json.dumps({"protocol": PROTOCOL, "version": version("artificer")})
+        who = {"protocol": PROTOCOL, "version": version("artificer")}
+        return json.dumps({**who, "unisolated": await _unisolated()})
     async with _line(asked) as line:
         return await _under_lease(asked, line)
+
+
+async def _unisolated() -> str | None:
+    """Why code of agents would not be isolated here; None where it is, or that takes long to tell."""
+    with contextlib.suppress(TimeoutError):
+        sandbox, why = await asyncio.wait_for(_machine().host.sandboxes.choose(None), CHOOSE_S)
+        return why if sandbox.unsafe else None
+    return None
 
 
 @contextlib.asynccontextmanager
@@ -60,13 +70,13 @@ async def _line(spec: Spec) -> AsyncIterator[Line]:
     await client
     me = os.urandom(8).hex()
     out = await Queue(spec["line"], client=client)
-    back = await Queue(f"{spec['line']}-{me}", client=client)
+    back = Inlet(await Queue(f"{spec['line']}-{me}", client=client))
     try:
         async with Line(out, back, spec["lease"], me, spec["patience_s"]) as line:
             yield line
     finally:
         out.close()
-        back.close()
+        await back.close()
 
 
 async def _under_lease(spec: Spec, line: Line) -> str:

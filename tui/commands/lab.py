@@ -333,6 +333,22 @@ def _supervised(
         raise output.Refused(error.code, error.message, error.hint) from error
 
 
+class _Reached:
+    """What other processes say to a session reaches it, wherever it is run."""
+
+    def __init__(self, supervisor: Supervisor, runner: Runner) -> None:
+        self._supervisor = supervisor
+        self._runner = runner
+
+    def interrupt(self, session: str) -> bool:
+        return self._runner.interrupt(session) or self._supervisor.interrupt(session)
+
+    def resume(self, launch: core.LaunchInput) -> None:
+        if self._runner.runs_elsewhere(launch.session or ""):
+            raise core.NoSuchSession(f"{launch.session} here: another machine runs it")
+        self._supervisor.resume(launch)
+
+
 @contextlib.contextmanager
 def _recording(record: Record, summary: Callable[[Any], str]) -> Iterator[list[Any]]:
     """The record ends with what is put into the list; without it, as cancelled."""
