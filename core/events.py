@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 #: Kinds this version writes. A reader meets others (newer versions, damage) and must show them, not fail.
 KINDS: Final = frozenset(
@@ -98,8 +98,15 @@ class Event:
         return f"Event({self.session!r}, {self.seq}, {self.kind!r}, {dict(self.data)!r})"
 
 
+_read: Final = json.JSONDecoder().raw_decode
+
+
 def _decode(raw: str | bytes | None) -> Mapping[str, Any]:
     try:
+        if isinstance(raw, str) and raw.startswith("{"):  # as we write it: no need to look for space around it
+            found, end = _read(raw)
+            if end == len(raw):
+                return cast("dict[str, Any]", found)
         value = json.loads(raw or b"")
     except (ValueError, RecursionError) as error:
         return {"damaged": str(error), "raw": _preview(raw)}
