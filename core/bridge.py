@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -32,14 +33,15 @@ class NameClash(ValueError):
 async def assemble(
     driver: Driver,
     *,
+    text: str | None = None,
     builder: bool = False,
     inherited: Inherited | None = None,
     delegation: Callable[[Persona], Sequence[Tool]] = lambda persona: (),
 ) -> Assembled:
-    """Ask the driver who the agent is and what it has, a child within what it `inherited`. `delegation` gives the
-    tools that start children. Raises NameClash."""
+    """Ask the driver who the agent is and what it has, a child within what it `inherited`; `text`, where given, stands
+    in place of its persona's. `delegation` gives the tools that start children. Raises NameClash."""
     persona = await driver.persona()
-    persona = replace(persona, policy=capped(persona.policy, inherited))
+    persona = replace(persona, text=persona.text if text is None else text, policy=capped(persona.policy, inherited))
     tools = standard_tools(driver, persona)
     if builder:
         tools.append(cannot_convert())
@@ -68,6 +70,11 @@ def system_text(persona: Persona, tools: Sequence[Tool]) -> str:
     if "run_sandbox" in names:
         parts.append("## Workspace\n\nCommands run in a sandbox. They start in /work, which persists for this session.")
     return "\n\n".join(parts)
+
+
+def text_digest(text: str) -> str:
+    """`sha256:` and hex, of a text: what names a persona that no revision holds."""
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def one_line(text: str) -> str:

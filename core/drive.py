@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from core.agent_cli.drive import CliInput, drive_cli, granted, native_tools_allowed
 from core.agent_cli.memory import CliMemory
 from core.agent_cli.provider import CliProvider
-from core.bridge import Assembled, assemble
+from core.bridge import Assembled, assemble, text_digest
 from core.builder.state import BuildState
 from core.calls import APPROVAL_OPTIONS, UNSAFE_TOOL, Calls, Grants, Parked, grants_from
 from core.driver import Closes, Decision, Driver, Limits, Persona, Prepares, Tool
@@ -129,6 +129,11 @@ class Drive:
             started["network"] = False
         if launch.suite is not None:
             started["suite"] = dict(launch.suite)
+        if launch.persona is not None:
+            persona = screen(launch.persona)[0]
+            started["persona"] = {"digest": text_digest(persona), "text": persona}
+            words = "Its persona is another text, on trial; all else is as in the revision."
+            notices = [*notices, ("notice", {"text": words})]
         log = self._log(info)
         log.create(("started", started), ("message", {"role": "user", "text": task}), *notices)
         self.new = True
@@ -178,7 +183,10 @@ class Drive:
         if isinstance(self.driver, Prepares):
             await self.driver.prepare(self.log.emit, self.host.workspace_path(self.log.id))
         builder, inherited = self.log.info.kind == "builder", self.standing.inherited
-        agent = await assemble(self.driver, builder=builder, inherited=inherited, delegation=self._delegates)
+        tried = self.standing.persona
+        agent = await assemble(
+            self.driver, text=tried, builder=builder, inherited=inherited, delegation=self._delegates
+        )
         if isinstance(provider, CliProvider):
             return await drive_cli(self.log, self._cli_input(agent, provider))
         if isinstance(provider, ModelProvider):

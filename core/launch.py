@@ -46,7 +46,8 @@ class LaunchInput:
     every event once it is stored. With `replay`, effects are answered from that session's record alone.
 
     Fixed with a new session: `inherited`, what a child may not exceed; `network`, whether its sandbox may have one;
-    `suite`, the environment it stands in instead of the agent's own (`{"path", "digest"}`). Children it starts are
+    `suite`, the environment it stands in instead of the agent's own (`{"path", "digest"}`); `persona`, the text that is
+    tried in place of its revision's, which is on record beside the digest. Children it starts are
     driven by `supervisor`, by one of its own where it has none.
     """
 
@@ -72,6 +73,7 @@ class LaunchInput:
     inherited: Inherited | None = None
     network: bool = True
     suite: Mapping[str, Any] | None = None
+    persona: str | None = None
     supervisor: Supervisor | None = None
     mailbox: Mailbox = field(default_factory=Mailbox)
     watch: Callable[[Event], None] | None = None

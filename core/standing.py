@@ -19,8 +19,8 @@ class Standing:
     """A reducer over a session's events; the same at load as while it runs.
 
     `stop` is the body of the stop the session rests at, None where it has gone on since. `doom` is the last
-    doom loop's. `driven_s` sums the seconds of all drives that reached a stop. `inherited`, `network`, `suite` and
-    `replay` are as the session was started.
+    doom loop's. `driven_s` sums the seconds of all drives that reached a stop. `inherited`, `network`, `suite`,
+    `replay` and `persona` (its text, where that is not the revision's) are as the session was started.
     """
 
     stop: Mapping[str, Any] | None = None
@@ -32,6 +32,7 @@ class Standing:
     network: bool = True
     suite: Mapping[str, Any] | None = None
     replay: str | None = None
+    persona: str | None = None
     _limits: dict[str, Any] = field(default_factory=dict)
     _extended: dict[str, Any] = field(default_factory=dict)
 
@@ -65,6 +66,8 @@ class Standing:
         suite = data.get("suite")
         self.suite = suite if isinstance(suite, dict) else None
         self.replay = str(data["replay"]) if data.get("replay") else None
+        persona = data.get("persona")
+        self.persona = str(persona["text"]) if isinstance(persona, dict) and "text" in persona else None
 
     def _settings(self, data: Mapping[str, Any]) -> None:
         if "effort" in data:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,22 @@ class BrokenDriver(EvalDriver):
 
     async def persona(self) -> object:
         raise UnknownResource("There is no revision sha256:0 of x.")
+
+
+async def test_a_persona_on_trial_stands_in_place_of_the_agents_and_on_record(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, ["hi", "again"], EvalDriver(text="You are you.", policy={"run_sandbox": "allow"}))
+    await stage.run("Hello", persona="You are another.", digest="sha256:0")
+    await stage.answer("Go on")
+    first, second = stage.provider.requests
+    assert first.system == second.system
+    assert first.system.startswith("You are another.\n\n## Workspace")
+    (started,) = stage.events("started")
+    assert started.data["digest"] == "sha256:0"
+    assert started.data["persona"] == {
+        "digest": f"sha256:{hashlib.sha256(b'You are another.').hexdigest()}",
+        "text": "You are another.",
+    }
+    assert ["on trial" in event.data["text"] for event in stage.events("notice")] == [True]
 
 
 async def test_a_driver_that_fails_stops_the_run_in_words_and_can_be_resumed_once_mended(tmp_path: Path) -> None:
