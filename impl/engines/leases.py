@@ -101,7 +101,7 @@ class Leases:
 
     async def __aexit__(self, *_: object) -> None:
         if self._words:  # the last answers, without which workers would wait for them
-            await asyncio.wait(self._words, timeout=STOP_S / 3)
+            await asyncio.wait(self._words, timeout=LOOK_S)
         tasks = [*self._tasks, *self._words]
         for task in tasks:
             task.cancel()

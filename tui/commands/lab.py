@@ -317,12 +317,14 @@ def _supervised(
         supervisor = core.Supervisor(host)
         if (task := asyncio.current_task()) is not None:
             supervisor.adopt(record, task)
-        server = await serve(host, supervisor)
         try:
             async with where.opened(host, Runner(host, supervisor)) as runner:
-                return await work(runner, supervisor)
+                server = await serve(host, _Reached(supervisor, runner))
+                try:
+                    return await work(runner, supervisor)
+                finally:
+                    server.close()
         finally:
-            server.close()
             await supervisor.close()
 
     try:
