@@ -8,6 +8,7 @@ word that must be there; what precedes is checked by looking behind. None nests 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
@@ -20,9 +21,9 @@ _SOURCE = (
     r"|s?css|lua|pl|exs?|hs|ml|vue|svelte|log|cfg|ini|xml|gradle|zig|ipynb|tf|proto)"
 )
 
-#: What a test compares is the failure itself, be it a time (the digit after these is consumed already).
-_COMPARING = ("got", "expected", "received", "== ", "!= ", "assert")
-_COMPARED = r"(?<!got .)(?<!got: .)(?<!expected .)(?<!expected: .)(?<!received: .)(?<!== .)(?<!!= .)(?<!assert .)"
+#: What a test compares is the failure itself, be it a time.
+_COMPARING = ("got", "want", "expected", "received", "actual", "but was", "== ", "!= ", "assert")
+_COMPARED = re.compile(r"(?:got|want|expected|received|actual|but was|[=!]=|assert):? ?['\"(<\[]?\Z")
 
 _TIME_SHAPES = (
     # the first digit of a number, then one of the shapes of a time
@@ -31,6 +32,7 @@ _TIME_SHAPES = (
     r"|(?<=[12])\d{3}(?:0\d|1[0-2])[0-3]\d[T_-]?[0-2]\d[0-5]\d[0-6]\dZ?\b"
     rf"|\d?[/ -]{_MONTH}[a-z]{{0,6}}[/ -]\d{{4}}(?:[: ]{_CLOCK})?{_ZONE}"
     r"|(?<![.:/-].)\d?[/.]\d{1,2}[/.]\d{4}\b(?![.:])"
+    rf"|(?<![.:/-].)\d?/\d{{1,2}}/\d\d[ ,]{{1,2}}{_CLOCK}"
     # hours and minutes alone may be a mapping of ports (22:22): seconds, am or pm, brackets make them a time
     r"|(?<![.:/-].)\d?:[0-5]\d(?::[0-6]\d(?:[.,]\d{1,9})?(?: ?[AaPp][Mm]\b)?| ?[AaPp][Mm]\b)(?!\w|:\w)"
     r"|(?<=[\[<].)\d{0,2}:[0-5]\d\b"
@@ -38,7 +40,6 @@ _TIME_SHAPES = (
     r")"
 )
 _TIME = re.compile(r"[0-9](?<!\w.)" + _TIME_SHAPES)
-_TIME_ASIDE = re.compile(r"[0-9](?<!\w.)" + _COMPARED + _TIME_SHAPES)
 _MONTH_FIRST = re.compile(
     rf"{_MONTH}(?<![A-Za-z]...)[a-z]{{0,6}} +\d{{1,2}}\b(?:,? \d{{4}})?(?:,? (?:{_CLOCK}|<time>))?{_ZONE}"
     r"(?: [A-Z]{3,4}T\b)?(?: \d{4}\b)?"
@@ -53,10 +54,9 @@ _DURATION_SHAPES = (
     r"\d*(?:[.,]\d+)?"
     r"(?:h ?\d+m(?: ?\d+s)?\b|m ?\d+(?:\.\d+)?s\b|[mhd]\b(?!-\w)"
     r"| ?(?:[muµμn]?s(?:ecs?|econds?)?|min(?:ute)?s?|hours?|hrs?|days?|milliseconds?|microseconds?"
-    r"|[kKMGT]?i?B(?:ytes)?/s(?:ec)?)\b)"
+    r"|[kKMGT]?i?B(?:ytes)?/s(?:ec)?|it/s|s/it|req/s|ops/s)\b)"
 )
 _DURATION = re.compile(r"[0-9](?<![\w.].)" + _DURATION_SHAPES)
-_DURATION_ASIDE = re.compile(r"[0-9](?<![\w.].)" + _COMPARED + _DURATION_SHAPES)
 _BRACKETS: Final = (
     (re.compile(r"\[ *\d+\.\d{3,}\]"), "<time>"),
     (re.compile(r"\[(?<!STATE.)(?<!r[nr][oO].)(?<!code.)\d{2,}\](?=:)"), "<pid>"),
@@ -79,14 +79,20 @@ _BY_WORD: Final = tuple(
             "<tmp>",
         ),
         ("pytest-", r"pytest-\d+\b", "pytest-<id>"),
-        (r"\Temp\ \temp\ \TEMP", r"(?i:\\Temp\\)[^\\\s\"']+", r"\\Temp\\<tmp>"),
+        (
+            r"\Temp\ \temp\ \TEMP %TEMP% %TMP%",
+            r"(?i:(?:\\Temp|%TE?MP%)\\)[^\\\s\"']+",
+            r"\\Temp\\<tmp>",
+        ),
         ("tmp", r"tmp(?<!\w...)[A-Za-z0-9_]{6,10}\b", "<tmp>"),
         ("pid PID Pid", r"[pP](?<![A-OQ-Za-oq-z].)[iIpP]{1,2}[dD][ =:#\"]{0,3}\d+\b", "<pid>"),
-        ("process Process", r"[pP]rocess[ =:#-]{1,2}\d+\b", "<pid>"),
+        ("process Process", r"[pP]rocess(?: ID| id)?[ =:#-]{1,2}\d+\b", "<pid>"),
+        ("tid", r"\btid[ =:]{1,2}\d+\b", "<pid>"),
+        ("ETA", r"ETA:? \d+:\d\d\b", "<duration>"),
         ("thread Thread", r"[tT]hread[ =:#-]{1,2}\d+\b", "<pid>"),
         ("goroutine", r"goroutine \d+\b", "<pid>"),
         (
-            "id= id: id\" id' id# Id ID eference race",
+            "id= id: id\" id' id# _id Id ID eference race",
             r"((?:[iI][dD]|eference|race)(?:(?<=I.)|(?<=e)|(?<![A-Za-z]..))[\"']?[ :=#]{1,3}[\"']?)"
             r"(?:<time>|\d{3,}\b|(?=[A-Za-z-]*[0-9])[A-Za-z0-9-]{10,}\b"
             r"|(?=[\w-]*[0-9])(?=[\w-]*[A-Z])(?=[\w-]*[a-z])[\w-]{16,})={0,2}",
@@ -160,6 +166,7 @@ _LINES: Final = tuple(
         ),
         ("lines of output", r"\[\d+ lines of output\]", ""),
         ("-rss: -vm:", r"-(?:vm|rss):\d+kB", ""),
+        ("job build run", r"\b(?:[jJ]ob|[bB]uild|[rR]un)(?: #\d+|[ =:#]{1,2}\d{4,})\b", "<id>"),
         ("exec- orker- gw pool-", r"(?:exec-|[wW]orker-|gw|pool-)(?<![a-z]gw)\d+\b", "<pid>"),
         ("etry etry-after", r"[rR]etry[-_ ]?[aA]fter\W{1,3}\d+", "retry after"),
         (
@@ -200,7 +207,7 @@ def mask(text: str) -> str:
     compares = any(word in text for word in _COMPARING)
     if "-" in text:
         text = _UUID.sub("<id>", text)
-    text = (_TIME_ASIDE if compares else _TIME).sub("<time>", text)
+    text = _TIME.sub(_unless_compared("<time>") if compares else "<time>", text)
     text = _MONTH_FIRST.sub("<time>", text)
     if "<time>" in text:
         for pattern, to in _TIME_MORE:
@@ -208,11 +215,19 @@ def mask(text: str) -> str:
     for pattern, to in _BRACKETS:
         text = pattern.sub(to, text)
     text = _by_word(text, _BY_WORD)
-    text = (_DURATION_ASIDE if compares else _DURATION).sub("<duration>", text)
+    text = _DURATION.sub(_unless_compared("<duration>") if compares else "<duration>", text)
     if _MIXED.search(text) is not None:
         for pattern, to in _IDS:
             text = pattern.sub(to, text)
     return text
+
+
+def _unless_compared(to: str) -> Callable[[re.Match[str]], str]:
+    def put(match: re.Match[str]) -> str:
+        start = match.start()
+        return match.group() if _COMPARED.search(match.string[max(0, start - 12) : start]) else to
+
+    return put
 
 
 def mask_lines(text: str) -> str:
