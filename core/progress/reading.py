@@ -85,7 +85,7 @@ _PLAIN = re.compile(r"[^./\d]+")  # a word, and no name of a file, a place or a 
 _NAMED = re.compile(
     r"\b[\w.-]{1,80}(?=: (?i:command )?not found)|(?<=named )\W?[\w.]{1,80}|(?<=module )\W?[\w@./-]{1,80}"
 )
-_COUNTS_TESTS = re.compile(r"(?i)\b\d+ (?:failed|failing|failures?|passed|passing|errors?)\b")
+_COUNTS_TESTS = re.compile(r"(?i)(?<!port )\b\d+ (?:failed|failing|failures?|passed|passing|errors?)\b")
 #: A tool that says ok and gives an error: only where the whole is short and begins or ends with the refusal.
 _REFUSAL: Final = re.compile(
     r"(?i)^\W{0,20}(?:error|fatal|panic|traceback \(most recent|uncaught|exception|failed to"
@@ -305,16 +305,29 @@ def _core(line: str) -> str:
 
 def _cause(cores: list[str]) -> tuple[str, ...] | None:
     """The last reason the system gave with the things it names, whatever words the tool put around it."""
+    bare = None
     for line in reversed(cores):
         hit = _CAUSE.search(line)
         if hit:
             reason = hit.group(1).lower()
             reason = _CODES.get(reason, reason)
-            said = _ERROR_NUMBER.sub("", line)
-            things = [word for word in _TOKEN.findall(said) if not _PLAIN.fullmatch(word)] + _NAMED.findall(said)
-            named = sorted({word.strip("\"'.,:;()[]<>") for word in things})
-            return (reason, *named) if named or reason not in _OF_THINGS else None
-    return None
+            if named := _things(line):
+                return (reason, *named)
+            if bare is None and reason not in _OF_THINGS:
+                bare = (reason,)
+    return bare
+
+
+def _things(line: str) -> list[str]:
+    """Files, hosts, ports and modules that a line names; the name of the exception is none of them."""
+    said = _ERROR_NUMBER.sub("", line)
+    words = [word for word in _TOKEN.findall(said) if not _PLAIN.fullmatch(word)] + _NAMED.findall(said)
+    parts = {part for word in words for part in (word.split(":") if _PLACE.search(word) else (word,))}
+    named = {part.strip("\"'.,:;()[]<>") for part in parts}
+    return sorted(part for part in named if part and not part.endswith(("Error", "Exception")))
+
+
+_PLACE = re.compile(r"[\w\]]:\d+\W*\Z")  # a host and its port
 
 
 def _squeeze(text: str) -> str:

@@ -428,3 +428,21 @@ def a_result_told_as_ok(dice: Random) -> Iterable[Step]:
     )
     for n in range(dice.randint(7, 9)):
         yield b.sh(f"try {n}", fill(text, n))
+
+
+@kind("stop")
+def one_dead_service_told_by_each_tool_in_its_words(dice: Random) -> Iterable[Step]:
+    b = Bench(dice)
+    host, port = dice.choice(("10.0.0.5", "db.internal")), dice.choice((5432, 6379))
+    told = [
+        f"connect ECONNREFUSED {host}:{port}",
+        f"MigrationError: cannot start: connect ECONNREFUSED {host}:{port}",
+        f'psql: error: connection to server at "{host}", port {port} failed: Connection refused',
+        f"dial tcp {host}:{port}: connect: connection refused",
+        f"[ERROR] seed - Connection refused: {host}:{port}",
+        f"Error: connect ECONNREFUSED {host}:{port}\n    at afterConnect (node:net:1494:16) {{\n  code: 'ECONNREFUSED'\n}}",
+        f"java.net.ConnectException: Connection refused: {host}:{port}",
+    ]
+    dice.shuffle(told)
+    for n in range(10):
+        yield b.tool(f"tool{n % 4}", {"n": n}, told[n % len(told)], False)
