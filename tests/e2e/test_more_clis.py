@@ -154,7 +154,8 @@ async def test_resuming_goes_on_in_the_same_conversation_and_costs_only_the_new_
     assert "One." in asked
     assert json.dumps("/Second '@/etc/hostname' \"42\"")[1:-1] in asked
     begun_anew = "new one was started" in str(stage.events("notice"))
-    assert begun_anew == (cli.command.startswith("gemini"))  # it cannot load what an earlier process of it kept
+    # Over ACP it loads only what an earlier process of it had the time to write down.
+    assert not begun_anew or cli.command.startswith("gemini")
     assert usage(stage) == [cli.tokens, cli.tokens]
     if cli.usd:
         assert outcome.info.usd == str(2 * Decimal(cli.usd))
