@@ -17,17 +17,18 @@ needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is no
 
 
 class Tmux:
-    """A tmux server of its own with one window. Use as a context manager."""
+    """A tmux server of its own for each run, with one window. Use as a context manager."""
 
     def __init__(self, *, env: Mapping[str, str], cwd: Path, size: tuple[int, int] = (120, 36)) -> None:
-        self._name = f"artificer-{uuid.uuid4().hex[:8]}"
+        self._name = ""
         self.env, self.cwd, self.size = dict(env), cwd, size
 
     def run(self, command: str) -> None:
         """Start a shell command in the window; the window stays when it ends, with `left N` for its exit code."""
         columns, rows = self.size
         assignments = [part for name, value in self.env.items() for part in ("-e", f"{name}={value}")]
-        self._tmux("kill-server", check=False)
+        self._end()
+        self._name = f"artificer-{uuid.uuid4().hex[:8]}"  # another: a server that ends still holds its socket
         line = f"{command}; echo left $?; exec sleep 1000"
         where = ("-x", str(columns), "-y", str(rows), "-c", str(self.cwd))
         self._tmux("-f", "/dev/null", "new-session", "-d", *where, *assignments, line)
@@ -64,10 +65,14 @@ class Tmux:
         env = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "TMUX")}
         return subprocess.run(["tmux", "-L", self._name, *args], capture_output=True, text=True, check=check, env=env)
 
+    def _end(self) -> None:
+        if self._name:
+            self._tmux("kill-server", check=False)
+
     def __enter__(self) -> Tmux:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._tmux("kill-server", check=False)
+        self._end()
