@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, ValidationError
 
 from core.bundle.fields import InsidePath, Model, Money, ToolName, problems_of
 from core.bundle.problems import Problem, ProblemCode
@@ -27,6 +28,20 @@ class BadSuite(Exception):
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("; ".join(f"{p.path}: {p.message}" for p in problems[:5]))
         self.problems = tuple(problems)
+
+
+def _on_this_machine(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        fits = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost") and parts.port
+    except ValueError:
+        fits = None
+    if not fits:
+        raise ValueError("it is an http address of this machine with a port: http://127.0.0.1:PORT/…")
+    return text
+
+
+LocalAddress = Annotated[StrictStr, AfterValidator(_on_this_machine)]
 
 
 class LimitFields(Model):
@@ -89,14 +104,15 @@ class CaseFields(Model):
 
 class SuiteFields(Model):
     """`suite.yaml`. `cases` may also stand in the YAML files named by `case_files`, each a list of cases; `effects`
-    are rows `{tool, request, response}`."""
+    are rows `{tool, request, response}`; `mcp` are stand-ins for the agent's MCP servers, started by whoever runs the
+    suite."""
 
     schema_: Literal["artificer/suite/v1"] = Field(alias="schema")
     name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
     description: StrictStr = ""
     persona: StrictStr | None = None
     tools: dict[ToolName, ToolFields] = Field(default_factory=dict)
-    mcp: dict[StrictStr, StrictStr] = Field(default_factory=dict)
+    mcp: dict[StrictStr, LocalAddress] = Field(default_factory=dict)
     effects: tuple[dict[str, Any], ...] = ()
     credentials: dict[StrictStr, StrictBool] = Field(default_factory=dict)
     network: StrictBool = False

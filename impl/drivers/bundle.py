@@ -56,6 +56,7 @@ class BundleDriver:
         self._record: ReplayBook | None = None
         self._index: Any = None
         self._documents: Path | None = None
+        self._stand_ins: Mapping[str, str] = {}
 
     @property
     def manifest(self) -> Manifest:
@@ -147,6 +148,7 @@ class BundleDriver:
             credential=self._credential,
             emit=self._emit,
             replay=self._replay(),
+            at=self._stand_ins,
         )
         return await self._servers.tools()
 
@@ -172,6 +174,10 @@ class BundleDriver:
     def answer_effects_from(self, record: ReplayBook) -> None:
         """Answer every effect from `record`, and send none, unless the session replays one of its own."""
         self._record = record
+
+    def reach_servers_at(self, addresses: Mapping[str, str]) -> None:
+        """Have what stands at these addresses of this machine answer for MCP servers, by name."""
+        self._stand_ins = addresses
 
     def read_corpus_from(self, root: Path) -> None:
         """Take the documents of another directory for the agent's corpus, its generated tools too."""

@@ -49,6 +49,8 @@ class SuiteDriver:
             keep_apart()
         if (answer := getattr(agent, "answer_effects_from", None)) is not None:
             answer(recorded_example(suite.effects, ""))
+        if suite.mcp and (reach := getattr(agent, "reach_servers_at", None)) is not None:
+            reach(suite.mcp)
         if suite.corpus is not None and (read_from := getattr(agent, "read_corpus_from", None)) is not None:
             read_from(suite.corpus)
 

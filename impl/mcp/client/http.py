@@ -87,3 +87,13 @@ async def http_streams(url: str, wire: EffectWire) -> AsyncIterator[tuple[Any, A
         streamable_http_client(url, http_client=client, max_sse_event_size=MAX_EVENT) as streams,
     ):
         yield streams
+
+
+@contextlib.asynccontextmanager
+async def local_streams(url: str) -> AsyncIterator[tuple[Any, Any]]:
+    """The SDK's transport to a stand-in on this machine, which a suite names."""
+    async with (
+        httpx2.AsyncClient(trust_env=False, timeout=None) as client,
+        streamable_http_client(url, http_client=client, max_sse_event_size=MAX_EVENT) as streams,
+    ):
+        yield streams

@@ -38,7 +38,7 @@ from core import (
     waiting_for,
 )
 from impl.mcp.client.connection import CALL_S, START_S, Connection
-from impl.mcp.client.http import EffectWire, http_streams
+from impl.mcp.client.http import EffectWire, http_streams, local_streams
 from impl.mcp.client.offered import Offered, offer, text_of
 from impl.mcp.client.problems import PROTOCOL, TIMEOUT, UNAVAILABLE, McpProblem, plain
 from impl.mcp.client.stdio import Server, stdio_streams
@@ -61,6 +61,7 @@ class McpServers:
     """The servers that `manifest` declares. `root` is the bundle as laid out, `place` a directory of the session's.
 
     `credential(name)` gives a value or None, in a thread; `replay` answers from another run instead of the network.
+    `at` are addresses on this machine, by server, of what a suite has stand in for them.
     """
 
     host: Host
@@ -73,6 +74,7 @@ class McpServers:
     credential: Callable[[str], str | None]
     emit: Emit
     replay: ReplayBook | None = None
+    at: Mapping[str, str] = field(default_factory=dict)
     _connections: list[Connection] = field(default_factory=list)
 
     async def tools(self) -> list[Tool]:
@@ -127,9 +129,11 @@ class McpServers:
 
     async def _caller(self, server: McpServer) -> Any:
         """`caller(tool, asked, call, emit)` gives the answer to `{"method", …}`. Raises McpProblem, NeedsCredential."""
+        if (stand_in := self.at.get(server.name)) is not None:
+            return _Unrecorded(self.keep(partial(local_streams, stand_in)))
         if server.url is not None:
             return _OverHttps(self, server)
-        return _InSandbox(self.keep(partial(stdio_streams, await self._to_run(server))))
+        return _Unrecorded(self.keep(partial(stdio_streams, await self._to_run(server))))
 
     async def _to_run(self, server: McpServer) -> Server:
         try:
@@ -190,8 +194,8 @@ class McpServers:
         return ToolOutput("", ok=False, stop=Stop.NEEDS_CREDENTIALS, waiting=waiting, detail=missing.name)
 
 
-class _InSandbox:
-    """Asks a server in a sandbox. It has no effects, so nothing of it is recorded besides the call."""
+class _Unrecorded:
+    """Asks a server in a sandbox, or a suite's. It has no effects, so nothing of it is recorded besides the call."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

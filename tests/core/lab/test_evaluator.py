@@ -210,6 +210,9 @@ async def test_an_effect_that_is_not_on_record_is_a_replay_miss(tmp_path: Path, 
         ("cases:\n- {id: a, task: x}\n- {id: a, task: y}\n", "stands twice"),
         ("cases:\n- {id: a, task: x, chekcs: []}\n", "line 4: cases.0.chekcs: this key is not known"),
         ("cases:\n- {id: a, task: x, start: ../..}\n", "leads out"),
+        ("mcp: {tides: 'https://tides.example.com/mcp'}\ncases: [{id: a, task: x}]\n", "address of this machine"),
+        ("mcp: {tides: 'http://10.0.0.1:80/mcp'}\ncases: [{id: a, task: x}]\n", "address of this machine"),
+        ("cases:\n- {id: a}\n", "no task"),
     ],
 )
 def test_a_suite_that_cannot_be_used_says_where(tmp_path: Path, text: str, words: str) -> None:

@@ -131,11 +131,11 @@ class Harbour:
         return outer
 
     @contextlib.asynccontextmanager
-    async def serving(self) -> AsyncIterator[None]:
+    async def serving(self, *, tls: bool = True) -> AsyncIterator[None]:
         """On a free port of loopback."""
         config = uvicorn.Config(self.app(), port=0, log_level="critical", lifespan="on")
         config.load()
-        config.ssl = self.authority.server(HOST)
+        config.ssl = self.authority.server(HOST) if tls else None
         server = uvicorn.Server(config)
         server.lifespan = config.lifespan_class(config)
         with contextlib.suppress(SystemExit):

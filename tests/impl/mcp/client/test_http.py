@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from core import Stop
+from core import Stop, load_suite, run_launch
+from impl.drivers.suite import in_suite
 from impl.mcp.client import servers
 from tests.harness.laboratory import Lab
 from tests.harness.scripted import call
@@ -129,3 +132,21 @@ async def test_the_address_of_a_server_is_the_driver_s_to_say(made: Made, harbou
     lab = made(["done"], host={"transport": harbour.transport()}, mcp=[HTTP])
     info = lab.store.session((await lab.run("clerk")).info.id)
     assert await lab.host.driver(lab.host, info).ext_mcp_url("harbour") == f"https://{HOST}/mcp"
+
+
+async def test_in_a_suite_a_stand_in_answers_for_a_server(made: Made, authority: Authority, tmp_path: Path) -> None:
+    """Without the credential, without an effect; the server itself is never reached."""
+    stand_in = Harbour(authority)
+    async with stand_in.serving(tls=False):
+        root = tmp_path / "suite"
+        root.mkdir()
+        address = f"http://127.0.0.1:{stand_in.port}/mcp"
+        text = f"schema: artificer/suite/v1\nname: tides\npersona: x\nmcp: {{harbour: '{address}'}}\n"
+        (root / "suite.yaml").write_text(text)
+        host = {"environment": in_suite, "secrets": Values(HARBOUR_KEY=SECRET)}
+        lab = made([[call("harbour__tide", place="Brest")], "done"], host=host, **KEYED)
+        launch = run_launch(lab.host, "clerk", None, "Go.", provider="cast")
+        session = lab.supervisor.start(replace(launch, kind="case", suite=load_suite(root).to_json()))
+        await lab.supervisor.wait(session)
+    assert results(lab, session) == ["high tide at Brest; you sent None"]
+    assert lab.events(session, "effect") == []
