@@ -196,7 +196,8 @@ class BuilderDriver:
     def _licence(self) -> dict[str, Any]:
         from impl.sources import find_licence
 
-        return find_licence(self._root / SOURCE, [])
+        place = self._root / SOURCE
+        return {"spdx": None, "status": "missing", "path": None} if place.is_symlink() else find_licence(place, [])
 
     def _as_named(self, origin: str) -> str | None:
         """The address of a clone in the person's own words, None where they named no such repository."""

@@ -151,16 +151,18 @@ def test_a_repository_named_while_talking_is_the_revisions_source_once_it_is_clo
         "git init -q source",
         "git init -q source; git -C source remote add origin https://example.org/other",
         "git init -q elsewhere; ln -s elsewhere source",
+        "ln -s HOST source",  # a repository of this machine, with a licence
     ],
 )
 def test_what_was_not_cloned_has_no_commit_and_the_address_is_the_one_that_was_asked_for(
-    kind: str, left: str, model: ScriptedProvider, elsewhere: GitHost
+    kind: str, left: str, model: ScriptedProvider, elsewhere: GitHost, tmp_path: Path
 ) -> None:
     url = elsewhere.url("notes")
-    model.script = [shell(left), *writing()]
+    model.script = [shell(left.replace("HOST", str(tmp_path / "notes"))), *writing()]
     ran = expecting(0, "build", url, "--sandbox", kind)
     with_a_network(ran)
-    assert expecting(0, "show", "tide-clerk").value["source"] == {"url": url}
+    shown = expecting(0, "show", "tide-clerk").value
+    assert (shown["source"], shown["licence"]["status"]) == ({"url": url}, "missing")
 
 
 # --- where the sandbox has no network ------------------------------------------------------------------
