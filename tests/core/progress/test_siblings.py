@@ -8,11 +8,11 @@ from random import Random
 import pytest
 
 from core.progress import ProgressGuard, Step
-from tests.core.progress import errands, loops, rounds, work
+from tests.core.progress import errands, loops, rounds, tools_at_work, tools_in_circles, work
 from tests.core.progress.kinds import KINDS, Kind
 from tests.core.progress.retold import RETELLINGS, Retell, as_it_is
 
-MODULES = (errands, loops, rounds, work)  # each adds its kinds to the register
+MODULES = (errands, loops, rounds, tools_at_work, tools_in_circles, work)  # each adds its kinds to the register
 LOOPS = [kind for kind in KINDS if kind.expect == "stop"]
 
 
