@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from core.bundle.secret_scan import scan_for_secrets
     from core.bundle.strict_yaml import dump_yaml
     from core.bundle.tree import digest_tree, open_directory, read_regular, scan_tree, write_tree
+    from core.costs import COST_KEYS, CostKey, costs_by
     from core.doors import build_launch, cancel_abandoned, run_launch
     from core.driver import (
         CorpusDocument,
@@ -107,7 +108,6 @@ if TYPE_CHECKING:
         EffectResponse,
         Transport,
     )
-    from core.costs import COST_KEYS, CostKey, costs_by
     from core.events import Event, encode
     from core.forking import CannotFork, fork_session
     from core.lab.comparison import compare, preferred
@@ -115,7 +115,7 @@ if TYPE_CHECKING:
     from core.lab.experiment import Attempts, Experiment, load_experiment, run_experiment
     from core.lab.families import families_of, families_of_all
     from core.lab.handover import Start, lay_out
-    from core.lab.judging import Preference, Rubric, SameFamily, refuse_kin
+    from core.lab.judging import Opinion, Preference, Rubric, SameFamily, refuse_kin
     from core.lab.labels import (
         LABEL_WORDS,
         PAIR_WORDS,
@@ -204,7 +204,7 @@ _HOMES = {
     "core.lab.records": "Reading Record built_path built_tree",
     "core.lab.lineage": "tree_of",
     "core.lab.families": "families_of families_of_all",
-    "core.lab.judging": "Preference Rubric SameFamily refuse_kin",
+    "core.lab.judging": "Opinion Preference Rubric SameFamily refuse_kin",
     "core.lab.labels": (
         "Label UnknownCase LABEL_WORDS PAIR_WORDS add_label add_pair_label agreement judges_agreement labels_now "
         "pairs_agreement"

@@ -9,11 +9,14 @@ import pytest
 
 from core import EffectRequest, SessionInfo
 from core.effects.ledger import fingerprint
-from core.lab.comparison import compare, side_by_side
+from core.lab.comparison import compare, preferred, side_by_side
+from core.lab.evaluator import Bench
 from core.lab.handover import BadStart, Start
-from core.lab.records import Record
+from core.lab.judging import Preference, Rubric
+from core.lab.records import Reading, Record
 from core.lab.runner import Runner, Setting, resolve_preset
 from tests.harness.eval_driver import eventually
+from tests.harness.judges import Scripted
 from tests.harness.laboratory import Lab
 from tests.harness.scripted import Gate, call
 
@@ -97,3 +100,39 @@ async def test_an_arm_that_cannot_begin_ends_the_other(tmp_path: Path) -> None:
         await side_by_side([good, bad], Runner(lab.host, lab.supervisor).run)
     assert lab.store.session("bad") is None
     assert lab.supervisor.running() == frozenset()
+
+
+async def preference(lab: Lab, judge: Scripted, **bench: Any) -> Preference:
+    """What `judge` finds of the arms `old` and `new`."""
+    jobs = [Setting("cast").job(resolve_preset(lab.store, preset), "Say it.") for preset in ("old", "new")]
+    pair = await side_by_side(jobs, Runner(lab.host, lab.supervisor).run)
+    return await preferred(Bench(judge, **bench), Rubric("Short."), "Say it.", *pair, Reading(lab.host))
+
+
+def two(tmp_path: Path, new: Any) -> Lab:
+    lab = Lab(tmp_path, {"old": ["one"], "new": [new]})
+    lab.agent("old")
+    lab.agent("new")
+    return lab
+
+
+async def test_an_arm_that_did_not_complete_loses_whatever_a_judge_would_say(tmp_path: Path) -> None:
+    judge = Scripted(["second", "first"])
+    found = await preference(two(tmp_path, [call("ask_user", message="Which?")]), judge)
+    assert (found.winner, found.state, judge.asked) == ("baseline", "vetoed", [])
+    assert "awaiting_user" in found.why
+
+
+async def test_a_judge_prefers_between_arms_that_completed(tmp_path: Path) -> None:
+    judge = Scripted(["second", "first"])
+    found = await preference(two(tmp_path, "two"), judge)
+    assert (found.winner, found.state) == ("candidate", "judged")
+    assert judge.asked == [("one", "two"), ("two", "one")]
+
+
+async def test_a_judge_of_the_family_that_ran_an_arm_is_not_asked(tmp_path: Path) -> None:
+    judge = Scripted(["second", "first"], families=frozenset({"cast"}))
+    found = await preference(two(tmp_path, "two"), judge)
+    assert (found.winner, found.state, judge.asked) == (None, "unjudged", [])
+    forced = await preference(two(tmp_path / "again", "two"), judge, forced=True)
+    assert (forced.winner, forced.kin) == ("candidate", True)

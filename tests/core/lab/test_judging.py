@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pytest
 
 from core.lab.families import families_of
-from core.lab.judging import Judge, Opinion, Rubric, SameFamily, both_orders, judge_agreement, veto
+from core.lab.judging import Judge, Rubric, SameFamily, both_orders, judge_agreement, veto
+from tests.harness.judges import Scripted
 
 RUBRIC = Rubric("The shorter answer is the better one.", ("short",))
-
-
-@dataclass
-class Scripted:
-    """Gives these words in turn."""
-
-    words: list[str | None]
-    name: str = "scripted"
-    families: frozenset[str] = frozenset({"tests"})
-    asked: list[tuple[str, str]] = field(default_factory=list)
-
-    async def prefer(self, rubric: Rubric, task: str, first: str, second: str) -> Opinion:
-        self.asked.append((first, second))
-        return Opinion(self.words.pop(0), "because", f"s{len(self.asked)}", "0.01", 15)
-
-    async def grade(self, rubric: Rubric, task: str, output: str) -> Opinion:
-        return Opinion(self.words.pop(0), "because")
 
 
 @pytest.mark.parametrize(
