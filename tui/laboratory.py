@@ -64,6 +64,12 @@ class Laboratory:
         """What was read of a record, without reading on."""
         return self._kept.get(record)
 
+    def mark(self, record: str) -> object:
+        """Changes with everything that is shown of a record and of those it is compared with; cheap to ask for."""
+        kept, info = self._kept.get(record), self.infos.get(record)
+        state = (info.status, info.stop) if info is not None else None
+        return record, state, kept.changes if kept else -1, len(self.infos), sum(k.changes for k in self._kept.values())
+
     def _watch(self, kept: Kept) -> None:
         infos = self.store.sessions(limit=WORKING, parent=kept.info.id) if kept.info.status == "running" else []
         kept.watch(infos)

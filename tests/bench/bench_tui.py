@@ -1,4 +1,11 @@
-"""What the app costs: its start beside a bare Textual app, one more event, a move of the focus, a busy log."""
+"""What the app costs: its start beside a bare Textual app, one more event, a move of the focus, a busy log.
+
+Neighbours that are on the PATH start beside it, each from an environment of its own:
+
+    python -m venv p && p/bin/pip install posting 'tree-sitter<0.26'   # later ones end it before its first paint
+    python -m venv h && h/bin/pip install harlequin
+    PATH="$PATH:$PWD/p/bin:$PWD/h/bin" python -m tests.bench.bench_tui
+"""
 
 from __future__ import annotations
 
@@ -56,7 +63,7 @@ def start() -> dict[str, Any]:
     for _ in range(ROUNDS):
         for name, (argv, text, echo) in programs.items():
             best[name] = [min(pair) for pair in zip(best[name], _start_once(argv, text, echo), strict=True)]
-    figures: dict[str, Any] = {}
+    figures: dict[str, Any] = {"missing": sorted({"posting", "harlequin"} - programs.keys())}
     for name, (paint, usable, memory) in best.items():
         figures[f"{name}_first_paint_s"] = round(paint, 3)
         figures[f"{name}_usable_s"] = round(usable, 3)

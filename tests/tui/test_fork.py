@@ -23,7 +23,7 @@ def forks(on: Stage, of: str) -> list[SessionInfo]:
     return on.host.store.sessions(parent=of)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((120, 40), marks=pytest.mark.slow)])
 async def test_a_fork_opens_at_the_same_question_and_both_can_be_answered(
     on_stage: Stage, make_app: Make, size: tuple[int, int]
 ) -> None:
@@ -46,6 +46,7 @@ async def test_a_fork_opens_at_the_same_question_and_both_can_be_answered(
         assert on_stage.host.store.session(name).stop == "awaiting_user"  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 async def test_a_no_leaves_everything_as_it_is(on_stage: Stage, make_app: Make) -> None:
     register_provider("scripted", lambda: ScriptedProvider([]))
     name = scenes.asks(on_stage)
@@ -57,6 +58,7 @@ async def test_a_no_leaves_everything_as_it_is(on_stage: Stage, make_app: Make) 
         assert (screen(app).session, forks(on_stage, name)) == (name, [])
 
 
+@pytest.mark.slow
 async def test_what_works_is_stopped_before_it_is_forked(on_stage: Stage, make_app: Make) -> None:
     app = make_app(on_stage, scenes.building(on_stage))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -66,6 +68,7 @@ async def test_what_works_is_stopped_before_it_is_forked(on_stage: Stage, make_a
         assert isinstance(app.screen, SessionScreen)
 
 
+@pytest.mark.slow
 async def test_an_agent_cli_that_cannot_fork_says_so_and_what_to_do(on_stage: Stage, make_app: Make) -> None:
     native = ("provider_session", {"provider": "gemini_cli", "native": "n1", "total": {}})
     ends = (native, said("Hello."), stopped("completed"))

@@ -28,7 +28,7 @@ def labels(on: Stage, record: str) -> list[tuple[str, str, str]]:
     return [(str(row["case"]), str(row["verdict"]), str(row["note"])) for row in rows]
 
 
-@pytest.mark.parametrize("size", [(80, 24), WIDE])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param(WIDE, marks=pytest.mark.slow)])
 async def test_the_lab_is_reached_from_home_by_a_key_and_leads_back(
     on_stage: Stage, make_app: Make, size: tuple[int, int]
 ) -> None:
@@ -43,6 +43,7 @@ async def test_the_lab_is_reached_from_home_by_a_key_and_leads_back(
         await until(pilot, lambda: isinstance(app.screen, HomeScreen), "home again")
 
 
+@pytest.mark.slow
 async def test_a_row_of_home_that_is_a_record_opens_the_lab_on_it(on_stage: Stage, make_app: Make) -> None:
     labscenes.comparison(on_stage, "cmp-0", 90)
     labscenes.comparison(on_stage)
@@ -54,6 +55,7 @@ async def test_a_row_of_home_that_is_a_record_opens_the_lab_on_it(on_stage: Stag
         assert app.screen.record == "cmp-0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("keys", "words"), [(("f2",), "compare"), (("f3",), "experiment"), (("f4",), "eval SUITE")])
 async def test_an_empty_lab_says_which_command_fills_it(
     on_stage: Stage, make_app: Make, keys: tuple[str, ...], words: str
@@ -63,7 +65,7 @@ async def test_an_empty_lab_says_which_command_fills_it(
     async with app.run_test(size=(80, 24)) as pilot:
         await calm(pilot)
         await pilot.press(*keys)
-        assert f"none yet: artificer {words}" in shown(app)
+        assert f"  artificer {words}" in shown(app)
 
 
 async def test_a_session_opened_from_a_pair_leads_back_to_the_pair(on_stage: Stage, make_app: Make) -> None:
@@ -98,6 +100,7 @@ async def test_a_matrix_fills_while_it_is_looked_at(on_stage: Stage, make_app: M
         await until(pilot, lambda: "· not run" in shown(app), "nobody is at it any more")
 
 
+@pytest.mark.slow
 async def test_enter_opens_the_cell_under_the_cursor(on_stage: Stage, make_app: Make) -> None:
     on_stage.session("T", kind="arm", id="run-c111", agent="harbour-clerk", stop="doom_loop")
     labscenes.experiment(on_stage)
@@ -110,6 +113,7 @@ async def test_enter_opens_the_cell_under_the_cursor(on_stage: Stage, make_app: 
         assert app.screen.session == "run-c111"  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 async def test_of_several_runs_of_a_cell_the_person_chooses(on_stage: Stage, make_app: Make) -> None:
     labscenes.matrix_repeats(on_stage)
     app = make_app(on_stage)
@@ -137,6 +141,7 @@ async def test_a_label_given_by_key_is_the_one_the_command_shows(on_stage: Stage
         assert on_stage.host.store.session("eval-9").status == "stopped"  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 async def test_a_pair_is_labelled_by_key(on_stage: Stage, make_app: Make) -> None:
     labscenes.comparisons(on_stage)
     app = make_app(on_stage)
@@ -147,6 +152,7 @@ async def test_a_pair_is_labelled_by_key(on_stage: Stage, make_app: Make) -> Non
         assert labels(on_stage, "cmp-1") == [("pair", "candidate", "")]
 
 
+@pytest.mark.slow
 async def test_what_another_process_writes_is_not_labelled_meanwhile(on_stage: Stage, make_app: Make) -> None:
     labscenes.evaluations(on_stage)
     other = stage(on_stage.host.home)
@@ -161,6 +167,7 @@ async def test_what_another_process_writes_is_not_labelled_meanwhile(on_stage: S
     other.host.store.close()
 
 
+@pytest.mark.slow
 async def test_figures_over_time_show_where_there_are_several(on_stage: Stage, make_app: Make) -> None:
     labscenes.evaluations(on_stage)
     app = make_app(on_stage)
@@ -175,6 +182,7 @@ async def test_figures_over_time_show_where_there_are_several(on_stage: Stage, m
         assert "F6" in shown(app)
 
 
+@pytest.mark.slow
 async def test_from_narrow_to_wide_nothing_is_lost(on_stage: Stage, make_app: Make) -> None:
     labscenes.comparisons(on_stage)
     app = make_app(on_stage)
@@ -189,6 +197,7 @@ async def test_from_narrow_to_wide_nothing_is_lost(on_stage: Stage, make_app: Ma
         assert "Name the harbours." in shown(app)
 
 
+@pytest.mark.slow
 async def test_the_lab_is_where_the_app_was_left(on_stage: Stage, make_app: Make) -> None:
     labscenes.comparisons(on_stage)
     app = make_app(on_stage)

@@ -162,6 +162,7 @@ async def test_a_key_pasted_while_one_is_wanted_is_stored_by_one_key_and_the_ses
         assert stands_in(on_stage.host.home, value) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["n", "escape"])
 async def test_a_key_that_is_not_to_be_stored_is_left_out_or_stands_where_it_was_written(
     on_stage: Stage, make_app: Make, waiting: str, memory: MemoryKeyring, key: str
@@ -196,6 +197,7 @@ async def test_a_key_among_words_is_stored_and_the_words_are_sent_with_its_name(
         assert stands_in(on_stage.host.home, KEY) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("memory")
 async def test_where_nothing_is_declared_a_key_is_kept_out_without_a_question(on_stage: Stage, make_app: Make) -> None:
     register_provider("scripted", lambda: ScriptedProvider(["Which repository?"]))

@@ -23,9 +23,10 @@ from tui.panes.lab import (
 from tui.screens.base import QuietScreen
 from tui.screens.messages import HomeWanted, Opened
 from tui.view.cases import PERSON, Point, points
-from tui.view.lab import EMPTY, KINDS, Kept, Kind, headline, lab_tabs, record_row
+from tui.view.lab import KINDS, Kept, Kind, headline, lab_tabs, nothing_yet, record_row
 from tui.view.text import Tone, line
 from tui.widgets.bars import Bar, KeyBar
+from tui.widgets.lines import TextView
 from tui.widgets.rowlist import RowList
 
 PANES = {"comparison": "pair-pane", "experiment": "matrix-pane", "evaluation": "cases-pane"}
@@ -54,7 +55,7 @@ class LabScreen(QuietScreen[None]):
         Binding("f5", "detail", "detail", show=False, id="lab.detail", tooltip="The record in full", priority=True),
         Binding("f6", "plots", "plots", show=False, id="lab.plots", tooltip="Evaluations over time", priority=True),
         Binding("escape", "back", "back", id="lab.back", tooltip="Back to the list, from there home"),
-        Binding("f10,ctrl+o", "home", "home", key_display="^o", id="session.home", tooltip="All sessions and agents"),
+        Binding("f10,ctrl+o", "home", "home", show=False, id="session.home", tooltip="All sessions and agents"),
     ]
 
     def __init__(self, desk: Desk, record: str | None = None) -> None:
@@ -67,6 +68,7 @@ class LabScreen(QuietScreen[None]):
         self.record = record
         """The record to begin with; later the one under the cursor."""
         self.series: tuple[Point, ...] = ()
+        self._shown: object = None
         self.settled = False
         """Whether everything that belongs to the record is shown."""
 
@@ -78,6 +80,7 @@ class LabScreen(QuietScreen[None]):
             with Vertical(id="left"):
                 yield RowList(id="records")
                 yield Container(id="plots")
+            yield TextView(id="nothing")
             with Vertical(id="detail"):
                 yield ComparisonPane(id=PANES["comparison"])
                 yield ExperimentPane(id=PANES["experiment"])
@@ -97,11 +100,18 @@ class LabScreen(QuietScreen[None]):
         if asked is not None and self._records.select(asked):
             self.action_detail()
         else:
-            self._records.focus()
+            self._enter_list()
 
     @property
     def _records(self) -> RowList:
         return self.query_one("#records", RowList)
+
+    @property
+    def _in_list(self) -> bool:
+        return self._records.has_focus or self.query_one("#nothing").has_focus
+
+    def _enter_list(self) -> None:
+        (self._records if self._records.rows else self.query_one("#nothing")).focus()
 
     @property
     def place(self) -> str:
@@ -129,15 +139,26 @@ class LabScreen(QuietScreen[None]):
         now = self.desk.host.now()
         infos = self.lab.of_kind(self.kind)
         self.query_one("#top", Bar).right = headline(list(self.lab.infos.values()))
-        self._records.empty = EMPTY[self.kind]
+        nothing = self.query_one("#nothing", TextView)
+        waited = nothing.has_focus
+        nothing.display = not infos
+        nothing.border_title = f"{self.kind.capitalize()}s"
+        if not infos:
+            nothing.show(nothing_yet(self.kind))
         self._records.show([record_row(info, now, self.lab.known(info.id)) for info in infos])
         self._show_record()
+        if waited:
+            self._enter_list()
 
     def _show_record(self) -> None:
         """The record under the cursor in full."""
         key = self._records.key
         self.record = key or None
         kept = self.lab.read(key) if key else None
+        mark = (self.kind, self.view, self.lab.mark(key))
+        if mark == self._shown and self.settled:
+            return
+        self._shown = mark
         self.pane.display = kept is not None and (self.view != "plots" or not self._narrow)
         if kept is None:
             self.settled = True
@@ -182,8 +203,9 @@ class LabScreen(QuietScreen[None]):
         narrow, enough = self._narrow, self.kind == "evaluation" and len(self.series) > 1
         self._records.display = not narrow or self.view == "list"
         self.query_one("#plots").display = enough and (not narrow or self.view == "plots")
-        self.query_one("#left").display = not narrow or self.view in ("list", "plots")
-        self.query_one("#detail").display = not narrow or self.view == "detail"
+        some = bool(self._records.rows)
+        self.query_one("#left").display = some and (not narrow or self.view in ("list", "plots"))
+        self.query_one("#detail").display = some and (not narrow or self.view == "detail")
         for kind, name in PANES.items():
             self.query_one(f"#{name}").display = kind == self.kind and bool(self._records.key)
         self.query_one("#tabs", Bar).left = lab_tabs(
@@ -218,7 +240,7 @@ class LabScreen(QuietScreen[None]):
         """Where escape leads from here, for the line of keys."""
         if action != "back":
             return None
-        return "home" if self._records.has_focus else "list"
+        return "home" if self._in_list else "list"
 
     def action_kind(self, kind: Kind) -> None:
         """Another list."""
@@ -229,7 +251,7 @@ class LabScreen(QuietScreen[None]):
         self._arrange()
         self._show()
         self._arrange()
-        self._records.focus()
+        self._enter_list()
 
     def action_detail(self) -> None:
         """The record under the cursor in full."""
@@ -248,12 +270,12 @@ class LabScreen(QuietScreen[None]):
 
     def action_back(self) -> None:
         """To the list; from there home."""
-        if self._records.has_focus:
+        if self._in_list:
             self.action_home()
             return
         self.view = "list"
         self._arrange()
-        self._records.focus()
+        self._enter_list()
 
     def action_home(self) -> None:
         """All sessions and agents."""

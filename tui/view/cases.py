@@ -22,7 +22,7 @@ from tui.view.lab import (
 )
 from tui.view.rows import Row
 from tui.view.state import State
-from tui.view.text import Line, Tone, column, line, one_line, plural, safe, short, took
+from tui.view.text import Line, Tone, column, line, money, one_line, plural, safe, short, took
 
 NAME = 20
 MOST_OUTPUT = 200
@@ -184,7 +184,7 @@ def bars(values: Sequence[float | None]) -> str:
 def diagnostics(series: Sequence[Point]) -> tuple[Line, ...]:
     """Cost and duration of a series, oldest first, with the figure of the one under the cursor."""
     here = next((point for point in series if point.here), series[-1])
-    usd = f"${here.usd:.4f}".rstrip("0").rstrip(".") if here.usd is not None else "unknown"
+    usd = money(None if here.usd is None else str(here.usd))
     seconds = took(here.seconds) if here.seconds is not None else "-"
     rows = (("cost", [point.usd for point in series], usd), ("duration", [p.seconds for p in series], seconds))
     lines = [line((f"{name:9}", Tone.DIM), bars(values), f"  {words}") for name, values, words in rows]

@@ -111,6 +111,8 @@ def session_row(info: SessionInfo, now: str, depth: int = 0) -> Row:
     width = max(4, NAME_WIDTH - len(indent))
     summary = one_line(info.summary or info.title, 160)
     kind = "" if info.kind == "builder" else f"{info.kind} "
+    if info.parent is not None and info.depth == 0 and info.kind in ("builder", "run"):
+        kind = "fork "
     words = summary if info.status != "interrupted" else f"interrupted: {summary}"
     left = line(
         (indent, Tone.DIM),

@@ -55,7 +55,10 @@ class Grid:
         known = self._where.get(cell)
         if known is not None:
             return known
-        prompt, preset = str(place.get("prompt") or "plain"), preset_words(str(place.get("preset")))
+        prompt, preset = (
+            str(place.get("prompt") or "plain"),
+            preset_words(str(place.get("preset")), place.get("digest")),
+        )
         at = _index(self.variants, (preset, prompt))
         repeat = place.get("repeat")
         run = Run(cell, repeat if isinstance(repeat, int) else 1)

@@ -25,11 +25,27 @@ PASSED = State("✓", "passed", Tone.PLAIN)
 FAILED = State("✗", "failed", Tone.FAIL)
 UNJUDGED = State("?", "unjudged", Tone.DIM)
 
-EMPTY: Mapping[Kind, str] = {
-    "comparison": "none yet: artificer compare AGENT@A AGENT@B TASK",
-    "experiment": "none yet: artificer experiment FILE",
-    "evaluation": "none yet: artificer eval SUITE AGENT",
+_COMMANDS: Mapping[Kind, tuple[str, str]] = {
+    "comparison": (
+        "artificer compare AGENT@A AGENT@B TASK",
+        "runs one task on two revisions side by side: evidence, not a judgement.",
+    ),
+    "experiment": (
+        "artificer experiment FILE",
+        "runs revisions × prompts × tasks × repeats; the matrix fills here while it runs.",
+    ),
+    "evaluation": (
+        "artificer eval SUITE AGENT",
+        "runs a suite's cases on an agent and judges each by its checks; you label them here by key.",
+    ),
 }
+
+
+def nothing_yet(kind: Kind) -> tuple[Line, ...]:
+    """What an empty lab says: which command fills it."""
+    command, words = _COMMANDS[kind]
+    return ((), line(f"No {kind} yet."), (), line(("  " + command, Tone.STRONG)), line(("  " + words, Tone.DIM)))
+
 
 #: Stops in the few letters a cell of the matrix has.
 _WORDS = {
@@ -191,13 +207,13 @@ def live_figures(info: SessionInfo) -> Line:
     return line((f"{'':8} {tokens(info.input_tokens + info.output_tokens):>6} {money(info.usd):>8}", Tone.DIM))
 
 
-def preset_words(preset: str) -> str:
-    """A preset as lists name it, a digest in eight digits."""
+def preset_words(preset: str, digest: str | None = None) -> str:
+    """A preset as lists name it: a digest in eight digits, and beside a channel the one it meant."""
     agent, at, ref = preset.partition("@")
     hexadecimal = ref.removeprefix("sha256:")
-    if at and len(hexadecimal) >= 12 and all(c in "0123456789abcdef" for c in hexadecimal):
+    if at and len(hexadecimal) >= 6 and all(c in "0123456789abcdef" for c in hexadecimal):
         return f"{agent}@{short(hexadecimal)}"
-    return preset
+    return f"{preset if at else f'{agent}@latest'} {short(digest)}" if digest else preset
 
 
 # --- the lists of records ------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -199,7 +198,8 @@ def wrap(spans: Line, width: int, hang: int | None = None) -> list[Line]:
         return [spans]
     text = plain_text(spans)
     indent = min(len(text) - len(text.lstrip(" ")) if hang is None else hang, width // 2)
-    cuts, at = [0], 0
+    places: list[tuple[int, int]] = []
+    at = 0
     while at < len(text):
         room = width if at == 0 else width - indent
         end, used = at, 0
@@ -207,13 +207,16 @@ def wrap(spans: Line, width: int, hang: int | None = None) -> list[Line]:
             used += size
             end += 1
         end = max(end, at + 1)
+        following = end
         if end < len(text):
             space = text.rfind(" ", at + 1, end + 1)
-            if space > at + indent:
+            if space > at + (indent if at == 0 else 0):
+                # The space it is broken at belongs to neither line where it would not fit.
                 end = space + 1 if space < end else space
-        cuts.append(end)
-        at = end
-    pieces = [cut(spans, a, b) for a, b in pairwise(cuts)]
+                following = space + 1
+        places.append((at, end))
+        at = following
+    pieces = [cut(spans, a, b) for a, b in places]
     return [pieces[0], *((Span(" " * indent), *piece) if indent else piece for piece in pieces[1:])]
 
 

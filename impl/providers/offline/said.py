@@ -118,6 +118,8 @@ def built(
     lines: list[str] = ["Mended by rule:", *(f"- {change}" for change in mended), ""] if mended else []
     if imported is not None:
         lines += _made(name, imported)
+    if lines and lines[-1].startswith("- "):
+        lines.append("")  # else it would be read as a part of the list's last entry
     lines.append(_state(name, validated, published))
     if validated is not None and (warned := _problems(validated)):
         lines += ["Warnings:", *warned]

@@ -251,3 +251,12 @@ def test_home_shows_a_record_as_one_row_and_not_its_cells() -> None:
     found = fleet([record, *cells, delegating, arm], (), NOW)
     assert [row.key for row in found.rows if row.key] == ["session:x", "session:run", "session:arm"]
     assert found.running == 3
+
+
+def test_a_fork_stands_below_what_it_is_a_fork_of_and_says_so() -> None:
+    first = SessionInfo("a", "builder", agent="clerk", title="T", stop="completed", summary="made", started=NOW)
+    fork = SessionInfo(
+        "b", "builder", agent="clerk", parent="a", title="T", stop="completed", summary="made", started=NOW
+    )
+    rows = [row for row in fleet([first, fork], (), NOW).rows if row.key]
+    assert [" ".join(row.text.split()).split(" made")[0] for row in rows] == ["✓ clerk", "└ ✓ clerk fork"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tui.view.text import age, money, one_line, safe, short, tokens
+from tui.view.text import age, line, money, one_line, plain_text, safe, short, tokens
+from tui.widgets.lines import wrap
 
 NOW = "2026-03-04T12:00:00.000Z"
 
@@ -66,3 +67,8 @@ def test_text_of_others_loses_what_a_terminal_would_obey(text: str, clean: str) 
 def test_one_line_is_one_line_and_no_longer_than_asked() -> None:
     assert one_line("a\n  b\tc") == "a b c"
     assert one_line("x" * 50, 10) == "x" * 9 + "…"
+
+
+def test_the_space_a_line_is_broken_at_begins_no_line() -> None:
+    assert [plain_text(one) for one in wrap(line("abcd efgh ij"), 4)] == ["abcd", "efgh", "ij"]
+    assert [plain_text(one) for one in wrap(line("  abc de fgh"), 6)] == ["  abc ", "  de ", "  fgh"]
