@@ -1,11 +1,10 @@
-"""From a verdict to the conversation: the nudge, the stop with its evidence, and what a person's answers do after it."""
+"""From a verdict to the conversation: the nudge, the stop with its evidence, and what a hint does after it."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
