@@ -180,7 +180,7 @@ def survey(bwrap: str, options: frozenset[str]) -> Layout:
         links=tuple(links),
         etc=tuple(path for path in ETC if os.path.exists(path)),
         inside=str(Path(__file__).with_name("inside.py")),
-        refused=calls.encoded(os.uname().machine),
+        refused=calls.encoded_here(),
     )
 
 

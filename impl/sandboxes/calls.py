@@ -7,11 +7,14 @@ which opens sockets too). Keys, kernel programs and the like are refused because
 from __future__ import annotations
 
 import base64
+import os
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from errno import EAFNOSUPPORT, ENOSYS
+from pathlib import Path
 
+KERNEL_TAKES_FILTERS = Path("/proc/sys/kernel/seccomp/actions_avail")
 FAMILIES = (1, 2, 10, 16)
 """The families of sockets there are inside: Unix, IPv4, IPv6, netlink."""
 
@@ -65,6 +68,11 @@ def program(machine: str) -> bytes:
 def encoded(machine: str) -> str:
     """The same as text, for a command line."""
     return base64.b64encode(program(machine)).decode()
+
+
+def encoded_here() -> str:
+    """The filter for this machine; empty where its kernel takes none: there the namespaces are all there is."""
+    return encoded(os.uname().machine) if KERNEL_TAKES_FILTERS.exists() else ""
 
 
 def _block(calls: Calls) -> list[bytes]:

@@ -103,6 +103,11 @@ def test_a_machine_whose_numbers_are_not_known_gets_no_filter() -> None:
     assert calls.encoded("riscv64") == ""
 
 
+def test_a_kernel_that_takes_no_filter_is_given_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(calls, "KERNEL_TAKES_FILTERS", tmp_path / "absent")
+    assert calls.encoded_here() == ""
+
+
 @pytest.mark.parametrize("machine", calls.SETS)
 def test_no_jump_leads_out_of_the_program(machine: str) -> None:
     program = calls.program(machine)
