@@ -441,4 +441,5 @@ def _cost_line(row: Any) -> str:
     if "agent" in row:
         what.append(f"{row['agent']:<24}")
     tokens = f"{row['input_tokens']:>10} in {row['output_tokens']:>9} out"
-    return f"{'  '.join(what)} {row['sessions']:>4}  {tokens}  {usd}  {row.get('summary', '')[:40]}".rstrip()
+    count = "" if "session" in row else f"  {row['sessions']:>4} session{'s' if row['sessions'] != 1 else ' '}"
+    return f"{'  '.join(what)}{count}  {tokens}  {usd}  {row.get('summary', '')[:40]}".rstrip()
