@@ -1,4 +1,4 @@
-"""Sessions running in this process: start, interrupt, answer, resume, fork, subscribe; nothing more."""
+"""Sessions running in this process: start, interrupt, answer, resume, subscribe; nothing more."""
 
 from __future__ import annotations
 
@@ -72,20 +72,6 @@ class Supervisor:
     def answer(self, session: str, text: str) -> None:
         """Answer what a session waits for, or say something to one that runs."""
         self.resume(LaunchInput(host=self.host, session=session, answer=text))
-
-    async def fork(self, session: str, *, provider: str | None = None, task: str | None = None) -> str:
-        """A new session that begins as this one stands; its id. With `task`, words for it, it goes on at once. Raises
-        CannotFork, StoreError, LookupError."""
-        from core.forking import fork_session
-
-        made = await fork_session(self.host, session, provider=provider)
-        if task is not None:
-            self.resume(LaunchInput(host=self.host, session=made.id, task=task))
-        return made.id
-
-    def adopt(self, record: str, task: asyncio.Task[Any]) -> None:
-        """`task` works on a record, which no agent speaks in: to interrupt the record ends it, and all that it runs."""
-        self._records[record] = task
 
     def interrupt(self, session: str) -> bool:
         """Stop a session this process drives: its tools and sandbox end with it, and it can go on later. Of a record,

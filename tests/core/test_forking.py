@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core import CannotFork, LaunchInput, Limits, Stop, Supervisor, fork_session
+from core import CannotFork, Limits, Stop, fork_session
 from core.history import project
 from tests.harness.eval_driver import EvalDriver, Stage, tool
 from tests.harness.scripted import call
@@ -121,15 +121,3 @@ async def test_a_fork_of_a_fork_goes_back_to_where_it_began(tmp_path: Path) -> N
     assert made.parent == "s2"
     said = [message.text for message in third.provider.requests[0].messages]
     assert said == ["First", "One.", "Second", "Two.", "Third"]
-
-
-async def test_the_supervisor_forks_and_goes_on_with_what_is_said(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, ["One.", "Two."])
-    supervisor = Supervisor(stage.host)
-    session = supervisor.start(LaunchInput(host=stage.host, task="First", provider="scripted"))
-    await supervisor.wait(session)
-    resting = await supervisor.fork(session)
-    assert stage.store.session(resting).stop == "completed"
-    forked = await supervisor.fork(session, task="Second")
-    assert (await supervisor.wait(forked)).record.output == "Two."
-    await supervisor.close()
