@@ -73,6 +73,10 @@ class Supervisor:
         """Answer what a session waits for, or say something to one that runs."""
         self.resume(LaunchInput(host=self.host, session=session, answer=text))
 
+    def adopt(self, record: str, task: asyncio.Task[Any]) -> None:
+        """`task` works on a record, which no agent speaks in: to interrupt the record ends it, and all that it runs."""
+        self._records[record] = task
+
     def interrupt(self, session: str) -> bool:
         """Stop a session this process drives: its tools and sandbox end with it, and it can go on later. Of a record,
         what works on it."""
