@@ -82,7 +82,8 @@ class DaskEngine:
         finally:
             self._leases = None
             with contextlib.suppress(TimeoutError, OSError):
-                await asyncio.wait_for(client.close(), CLOSE_S)
+                async with asyncio.timeout(CLOSE_S):
+                    await client.close()
             shutil.rmtree(scratch, ignore_errors=True)
 
     def run(self, cells: Iterable[C], work: Callable[[C], Awaitable[R]]) -> AsyncGenerator[tuple[C, R], None]:
@@ -121,7 +122,8 @@ class DaskEngine:
         if not await client.nthreads():
             raise EngineError("no_workers", f"The scheduler at {self._place} has no workers.", next_step)
         try:
-            answers = await asyncio.wait_for(client.run(work, '{"hello": true}', on_error="return"), CONNECT_S * 2)
+            async with asyncio.timeout(CONNECT_S * 2):
+                answers = await client.run(work, '{"hello": true}', on_error="return")
         except TimeoutError:
             message = f"Not all workers of {self._place} answer."
             raise EngineError("unfit", message, "End those that hang, or start others.") from None

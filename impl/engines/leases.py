@@ -171,9 +171,10 @@ class Leases:
 
         options: dict[str, Any] = {"resources": {RESOURCE: 1}} if self._by_resource else {}
         if self._hanging:
-            there = await self._look()
-            sound = there - self._hanging
-            options |= {"workers": sorted(sound)} if sound else {}
+            with contextlib.suppress(*GONE):  # then all are lost
+                there = await self._look()
+                sound = there - self._hanging
+                options |= {"workers": sorted(sound)} if sound else {}
         key = f"artificer-{lease.id}-{os.urandom(3).hex()}"
         lease.task = self._client.submit(work, lease.text, key=key, pure=False, retries=0, **options)
         if lease.following is not None:
@@ -192,7 +193,7 @@ class Leases:
         elif error is not None and not died:
             hint = "Install Artificer with its extra `cluster` where the workers run."
             lease.fail(EngineError("unfit", f"A worker cannot run cells: {error}.", hint))
-        elif status != "finished":  # it never began
+        else:  # it never began, or asked for the lease and was not heard in time
             lease.following = None  # this very task
             await self._submit(lease)
 

@@ -13,6 +13,7 @@ from core import encode
 
 GONE: Final = (OSError, RuntimeError, LookupError)
 """What a queue of a cluster raises when its scheduler is gone, or has forgotten it."""
+GRANT_S: Final = 5.0
 CLOSE_S: Final = 0.3
 BATCH: Final = 256_000
 """Characters of rows that go together; what is longer goes alone."""
@@ -64,7 +65,8 @@ class Inlet:
         """Let it go, with no question of ours left at the scheduler."""
         if self._asked is not None:
             with contextlib.suppress(TimeoutError, *GONE):
-                await asyncio.wait_for(self.queue.put({}), CLOSE_S)
+                async with asyncio.timeout(CLOSE_S):
+                    await self.queue.put({})
                 await asyncio.wait({self._asked}, timeout=CLOSE_S)
             self._asked.cancel()
             await asyncio.wait({self._asked})
@@ -114,9 +116,11 @@ class Line:
         self._loop.call_soon_threadsafe(self._more.set)
 
     async def granted(self, row: Mapping[str, Any]) -> None:
-        """Ask for the lease. Raises Refused, LineLost."""
+        """Ask for the lease. Raises Refused, LineLost, and TimeoutError where nobody says a word: a cluster begins
+        again what nobody waits for any more, and a slot is not to be held for that."""
         self.say(row)
-        await self._or_lost(self._granted)
+        async with asyncio.timeout(GRANT_S):
+            await self._or_lost(self._granted)
 
     async def blob(self, name: str) -> bytes:
         """The bytes behind a hash. Raises LineLost."""
@@ -152,7 +156,8 @@ class Line:
         try:
             while True:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._more.wait(), beat)
+                    async with asyncio.timeout(beat):
+                        await self._more.wait()
                 self._more.clear()
                 while True:
                     rows, data = self._batch()

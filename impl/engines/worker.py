@@ -57,7 +57,8 @@ async def work(text: str) -> str:
 async def _unisolated() -> str | None:
     """Why code of agents would not be isolated here; None where it is, or that takes long to tell."""
     with contextlib.suppress(TimeoutError):
-        sandbox, why = await asyncio.wait_for(_machine().host.sandboxes.choose(None), CHOOSE_S)
+        async with asyncio.timeout(CHOOSE_S):
+            sandbox, why = await _machine().host.sandboxes.choose(None)
         return why if sandbox.unsafe else None
     return None
 
@@ -85,7 +86,7 @@ async def _under_lease(spec: Spec, line: Line) -> str:
 
     try:
         await line.granted({"begin": {"worker": get_worker().address, "pid": os.getpid()}})
-    except (Refused, LineLost):
+    except (Refused, LineLost, TimeoutError):
         return "refused"
     running = asyncio.ensure_future(_cell(spec, line))
     stop = asyncio.ensure_future(line.stop.wait())
@@ -97,7 +98,8 @@ async def _under_lease(spec: Spec, line: Line) -> str:
         await asyncio.wait({running})
     line.say(_last_row(running))
     with contextlib.suppress(TimeoutError, LineLost):
-        await asyncio.wait_for(line.heard(), SETTLE_S)
+        async with asyncio.timeout(SETTLE_S):
+            await line.heard()
     return "done" if line.lost is None else "lost"
 
 

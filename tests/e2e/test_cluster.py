@@ -1,0 +1,281 @@
+"""An experiment on a Dask cluster of two worker processes: the same as here, whatever dies in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import Attempts, Record, Runner, load_experiment, run_experiment, save_revision
+from impl.compose import build_host
+from impl.engines.dask import DaskEngine
+from tests.harness.cluster import Cluster, Worker, held, tide, until
+from tests.harness.commands import Running, artificer, expecting
+from tests.harness.home import INPUTS
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+FILE = """\
+schema: artificer/experiment/v1
+name: watches
+revisions: [harbour-keeper@latest]
+sandbox: process
+tasks:
+{tasks}
+repeats: {repeats}
+"""
+PIER, MOLE, SHIP = "watch post=pier", "watch post=mole", "signal ship=vega"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture
+def workers(cluster: Cluster) -> list[Worker]:
+    return cluster.workers(2)
+
+
+@pytest.fixture
+def keeper(home: Path) -> Path:
+    """A home with the keeper in it."""
+    host = build_host()
+    saved = save_revision(host.store, INPUTS / "lab" / "keeper", by="person", message="for a test", now=host.now)
+    host.store.close()
+    assert saved.revision is not None, saved.problems
+    return home
+
+
+def experiment(path: Path, *tasks: str, repeats: int = 1) -> Path:
+    lines = [f"- {{id: t{number}, task: {task}, files: {{a.txt: given}}}}" for number, task in enumerate(tasks)]
+    path.write_text(FILE.format(tasks="\n".join(lines), repeats=repeats))
+    return path
+
+
+def plain(lines: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The rows of an experiment by cell, without what differs from run to run."""
+    rows = [line for line in lines if line["type"] == "cell"]
+    assert len({row["cell"] for row in rows}) == len(rows)
+    own = ("session", "attempt", "duration_s", "recorded")
+    return {row["cell"]: {name: value for name, value in row.items() if name not in own} for row in rows}
+
+
+def stored(session: str, *kinds: str) -> list[Any]:
+    """The bodies of a session's events of some kinds."""
+    host = build_host()
+    found = [dict(event.data) for event in host.store.events(session, kinds=kinds or None)]
+    host.store.close()
+    return found
+
+
+def notices() -> list[str]:
+    return [data["text"] for data in stored("x-watches", "notice")]
+
+
+def recorded() -> Counter[str]:
+    """How often each cell has a result on record."""
+    return Counter(data["cell"] for data in stored("x-watches", "cell"))
+
+
+def turn(places: list[Path]) -> None:
+    for place in places:
+        (place / "turned").touch()
+
+
+def told(session: str) -> list[tuple[str, str]]:
+    """A session's events without ids and times."""
+    host = build_host()
+    events = list(host.store.events(session))
+    host.store.close()
+    calls = [event.data["call"] for event in events if event.kind == "tool_call"]
+    words = []
+    for event in events:
+        data = {k: v for k, v in event.data.items() if k not in ("driven_s", "duration_s")}
+        text = json.dumps(data, sort_keys=True)
+        for call in calls:
+            text = text.replace(call, "call")
+        words.append((event.kind, text))
+    return words
+
+
+def test_it_is_the_same_here_and_there_though_a_worker_is_killed(
+    cluster: Cluster, workers: list[Worker], keeper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = experiment(tmp_path / "x.yaml", PIER, MOLE, repeats=4)
+    monkeypatch.setenv("ARTIFICER_HOME", str(tmp_path / "here"))
+    host = build_host()
+    save_revision(host.store, INPUTS / "lab" / "keeper", by="person", message="for a test", now=host.now)
+    host.store.close()
+    with tide(tmp_path / "here"):
+        here = expecting(0, "experiment", file).lines
+    sessions = {line["cell"]: told(line["session"]) for line in here[:-1]}
+    monkeypatch.setenv("ARTIFICER_HOME", str(keeper))
+    with Running("experiment", file, "--engine", cluster.url) as running:
+        until(lambda: all(len(worker.watching()) == 2 for worker in workers), "both workers hold two cells")
+        workers[0].kill()
+        with tide(workers[1].home):
+            there = running.end()
+    assert there.code == 0
+    assert plain(there.lines) == plain(here)
+    assert set(recorded().values()) == {1}
+    assert sum(line["attempt"] == 2 for line in there.lines[:-1]) == 2
+    assert sum("is lost" in text for text in notices()) == 2
+    for line in there.lines[:-1]:
+        assert told(line["session"]) == sessions[line["cell"]]
+        assert (keeper / "workspaces" / line["session"] / "work" / "a.txt").read_text() == "given"
+    assert there.lines[-1]["stops"] == here[-1]["stops"] == {"completed": 8}
+
+
+def test_a_cell_that_may_have_acted_is_not_run_again_when_its_worker_dies(
+    cluster: Cluster, workers: list[Worker], keeper: Path, tmp_path: Path
+) -> None:
+    file = experiment(tmp_path / "x.yaml", SHIP)
+    with Running("experiment", file, "--engine", cluster.url) as running:
+        until(lambda: any(worker.watching() for worker in workers), "it is held")
+        (busy,) = [worker for worker in workers if worker.watching()]
+        busy.kill()
+        with tide(*(worker.home for worker in workers)):
+            lines = running.end().lines
+    (row,) = lines[:-1]
+    assert (row["stop"], row["detail"], row["attempt"]) == ("platform_error", "outcome_unknown", 1)
+    assert len(stored(row["session"], "effect_intent")) == 1
+    assert stored(row["session"].replace("-1", "-2")) == []
+
+
+def test_an_interrupt_ends_it_there_too_and_the_same_file_goes_on(
+    cluster: Cluster, workers: list[Worker], keeper: Path, tmp_path: Path
+) -> None:
+    file = experiment(tmp_path / "x.yaml", PIER, MOLE, repeats=2)
+    with Running("experiment", file, "--engine", cluster.url) as running:
+        until(lambda: all(len(worker.watching()) == 2 for worker in workers), "all four are held")
+        (held(workers[0].home)[0].parent / "turned").touch()
+        running.until(lambda line: line["type"] == "cell")
+        running.send(signal.SIGINT)
+        running.process.wait(2)  # a second of ours, and one for a busy machine
+        until(lambda: not any(worker.watching() for worker in workers), "nothing is left there")
+        assert running.process.returncode == 130
+    kinds = Counter((row["kind"], row["stop"]) for row in expecting(0, "sessions").value)
+    assert kinds == {("experiment", "cancelled"): 1, ("arm", "completed"): 1, ("arm", "cancelled"): 3}
+    with tide(*(worker.home for worker in workers)):
+        lines = expecting(0, "experiment", file, "--engine", cluster.url).lines
+    assert lines[-1]["stops"] == {"completed": 4}
+    assert [line.get("recorded", False) for line in lines[:-1]].count(True) == 1
+    assert set(recorded().values()) == {1}
+
+
+def test_one_cell_is_interrupted_by_its_session(
+    cluster: Cluster, workers: list[Worker], keeper: Path, tmp_path: Path
+) -> None:
+    file = experiment(tmp_path / "x.yaml", PIER)
+    with Running("experiment", file, "--engine", cluster.url) as running:
+        until(lambda: any(worker.watching() for worker in workers), "it is held")
+        (session,) = [row["id"] for row in expecting(0, "sessions").value if row["kind"] == "arm"]
+        assert expecting(0, "interrupt", session).value["stop"] in (None, "cancelled")
+        (row, last) = running.end().lines
+    assert (row["session"], row["stop"], last["stops"]) == (session, "cancelled", {"cancelled": 1})
+
+
+def test_whoever_gave_it_out_is_killed_and_another_goes_on(
+    cluster: Cluster, workers: list[Worker], keeper: Path, tmp_path: Path
+) -> None:
+    file = experiment(tmp_path / "x.yaml", PIER, SHIP)
+    with Running("experiment", file, "--engine", cluster.url) as running:
+        until(lambda: sum(len(worker.watching()) for worker in workers) == 2, "both are held")
+        running.kill()
+    with tide(*(worker.home for worker in workers)):
+        pier, ship, _last = expecting(0, "experiment", file, "--engine", cluster.url).lines
+    by_task = {row["task"]: (row["stop"], row["detail"], row["attempt"]) for row in (pier, ship)}
+    assert by_task == {"t0": ("completed", None, 2), "t1": ("platform_error", "outcome_unknown", 1)}
+    assert set(recorded().values()) == {1}
+
+
+async def test_what_a_lost_worker_says_late_is_refused_and_noted(
+    cluster: Cluster, workers: list[Worker], keeper: Path, tmp_path: Path
+) -> None:
+    host = build_host()
+    file = experiment(tmp_path / "x.yaml", PIER, MOLE, repeats=2)
+    loaded = load_experiment(file, host.store)
+    record = Record.open(host, loaded.session, "experiment", loaded.name, {})
+    engine = DaskEngine(cluster.url.removeprefix("dask://"), None, patience_s=2.0)
+
+    async def go() -> list[Any]:
+        async with engine.opened(host, Runner(host)) as runner:
+            return list(
+                await run_experiment(loaded, attempts=Attempts(host), runner=runner, record=record, engine=engine)
+            )
+
+    async def told(words: str) -> None:
+        await asyncio.to_thread(until, lambda: sum(words in text for text in notices()) == 2, words)
+
+    hangs, lives = workers
+    running = asyncio.create_task(go())
+    await asyncio.to_thread(until, lambda: all(len(w.watching()) == 2 for w in workers), "all four are held")
+    hangs.signal(signal.SIGSTOP)
+    turn(hangs.watching())
+    await told("has not been heard for 2 s")
+    turn(lives.watching())
+    await asyncio.to_thread(until, lambda: len(lives.watching()) == 2, "the others have both again")
+    hangs.signal(signal.SIGCONT)
+    await told("after it was lost is refused")
+    turn(lives.watching())
+    rows = await running
+    record.close()
+    host.store.close()
+    assert [row["stop"] for row in rows] == ["completed"] * 4
+    assert sorted(row["attempt"] for row in rows) == [1, 1, 2, 2]
+    assert set(recorded().values()) == {1}
+    assert {stored(row["session"].replace("-2", "-1"), "stop")[0]["stop"] for row in rows if row["attempt"] == 2} == {
+        "cancelled"
+    }
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["here", "there"])
+def test_it_is_told_in_the_same_lines(
+    cluster: Cluster, workers: list[Worker], keeper: Path, tmp_path: Path, there: bool
+) -> None:
+    file = experiment(tmp_path / "x.yaml", PIER, MOLE)
+    words = ["experiment", file, *(["--engine", cluster.url] if there else [])]
+    with tide(keeper, *(worker.home for worker in workers)):
+        first, again = artificer(*words, json=False), artificer(*words, json=False)
+    cells = [f"harbour-keeper@latest · plain · {task} · 1: completed" for task in ("t0", "t1")]
+    assert sorted(line.partition("  ")[0] for line in first.err.splitlines()) == ["1/2", "2/2"]
+    assert sorted(line.partition("  ")[2] for line in first.err.splitlines()) == cells
+    assert again.err.splitlines() == [f"{n}/2  {cell} (on record)" for n, cell in enumerate(cells, 1)]
+    assert first.out == again.out
+    assert "The tide turned at the pier." in first.out
+
+
+def test_a_cluster_without_workers_says_how_to_start_one(keeper: Path, tmp_path: Path) -> None:
+    (tmp_path / "alone").mkdir()
+    with Cluster(tmp_path / "alone") as alone:
+        ran = artificer("experiment", experiment(tmp_path / "x.yaml", PIER), "--engine", alone.url)
+    assert (ran.code, ran.error["code"]) == (1, "no_workers")
+    assert "dask worker" in ran.error["hint"]
+    assert expecting(0, "sessions").value == []
+
+
+def test_an_evaluation_is_judged_by_what_was_done_there(
+    cluster: Cluster, workers: list[Worker], keeper: Path, tmp_path: Path
+) -> None:
+    suite = tmp_path / "suite"
+    (suite / "cases").mkdir(parents=True)
+    (suite / "suite.yaml").write_text("schema: artificer/suite/v1\nname: posts\ncase_files: [cases/all.yaml]\n")
+    checks = "checks: [contains: 'turned at the {post}', file: {{path: d/a.txt, equals: given}}]"
+    case = "- {{id: {post}, task: watch post={post}, files: {{d/a.txt: given}}, " + checks + "}}\n"
+    (suite / "cases" / "all.yaml").write_text(
+        case.format(post="pier") + case.format(post="mole").replace("given}, ", "other}, ")
+    )
+    words = ["eval", suite, "harbour-keeper", "--sandbox", "process", "--engine", cluster.url]
+    with tide(*(worker.home for worker in workers)):
+        last = expecting(1, *words).lines[-1]
+    assert (last["passed"], last["failed"]) == (1, ["mole"])
+    with tide(keeper):
+        assert expecting(1, *words[:-2]).lines[-1]["failed"] == ["mole"]
