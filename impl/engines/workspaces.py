@@ -96,6 +96,8 @@ def take_row(row: Mapping[str, Any], data: bytes, work: Path) -> None:
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
         return
     path = work.joinpath(*parts)
+    if any(work.joinpath(*parts[:depth]).is_symlink() for depth in range(len(parts))):
+        return
     with contextlib.suppress(FileExistsError, NotADirectoryError, IsADirectoryError):
         match kind:
             case "directory":

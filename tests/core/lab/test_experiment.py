@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from core import SessionInfo, Stop
+from core import Job, Lost, Ran, SessionInfo, Stop
 from core.lab.experiment import Attempts, Experiment, load_experiment, run_experiment
 from core.lab.records import Record
 from core.lab.runner import Runner, Setting
@@ -148,6 +148,42 @@ async def test_a_cell_that_may_have_acted_is_not_run_again(tmp_path: Path) -> No
     rows = await go(lab, file)
     assert (rows[0]["cell"], rows[0]["stop"], rows[0]["detail"]) == (cell.id, "platform_error", "outcome_unknown")
     assert lab.store.session(f"{cell.id}-2") is None
+
+
+async def test_a_cell_whose_child_may_have_acted_is_not_run_again(tmp_path: Path) -> None:
+    lab, file = lab_of(tmp_path)
+    cell = load(lab, file).cells[0]
+    name = f"{cell.id}-1"
+    lab.store.create_session(SessionInfo(name, "arm", agent="old", digest=cell.preset.digest), [("started", {})])
+    lab.store.create_session(SessionInfo("child", "child", parent=name), [("effect_intent", {"call": "c"})])
+    lab.store.append(name, [("child", {"session": "child"}), ("stop", {"stop": "cancelled"})], {"stop": "cancelled"})
+    rows = await go(lab, file)
+    assert (rows[0]["stop"], rows[0]["detail"]) == ("platform_error", "outcome_unknown")
+
+
+async def test_a_cell_that_loses_whatever_runs_it_is_given_up(tmp_path: Path) -> None:
+    lab, file = lab_of(tmp_path)
+    loaded = load(lab, file)
+    lost: list[str | None] = []
+
+    class Losing(Runner):
+        async def run(self, job: Job, **_: Any) -> Ran:
+            if job.session is None or job.session.partition("-")[0] != loaded.cells[0].id:
+                return await super().run(job)
+            lost.append(job.session)
+            raise Lost(job.session, "its worker died")
+
+    record = Record.open(lab.host, loaded.session, "experiment", loaded.name, {})
+    runner = Losing(lab.host, lab.supervisor)
+    engine = open_engine(None, 4)
+    rows = await run_experiment(loaded, attempts=Attempts(lab.host), runner=runner, record=record, engine=engine)
+    assert len(lost) == 3
+    assert (rows[0]["stop"], rows[0]["detail"], rows[0]["output"]) == (
+        "platform_error",
+        "worker_lost",
+        "its worker died",
+    )
+    assert {row["stop"] for row in rows[1:]} == {"completed"}
 
 
 async def test_a_result_nobody_recorded_is_recorded_not_run_again(tmp_path: Path) -> None:
