@@ -1,10 +1,14 @@
-"""Takes away what sandboxes of dead Artificer processes left: containers and directories of sockets, only our own."""
+"""Takes away what sandboxes of dead Artificer processes left: containers, directories of sockets and of what was being
+checked; only our own."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
+import stat
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -19,6 +23,9 @@ from impl.sandboxes.owners import fate
 
 ANSWER_S = 10.0
 EVERY_S = 300.0
+SCRATCH = ("artificer-validate-", "artificer-register-", "artificer-examples-")
+"""How directories begin in which parts of bundles are checked, among the machine's temporary ones."""
+LONGEST_CHECK_S = 86_400.0
 
 
 def sweep(home: Path) -> list[str]:
@@ -29,6 +36,7 @@ def sweep(home: Path) -> list[str]:
     where no event loop runs (a thread will do). The SDK is loaded only where there is something to remove.
     """
     lines = [f"removed the sockets {path}" for path in _sockets(home)]
+    lines += [f"removed {path}, which a check had left" for path in _scratch()]
     path = daemon.find()
     if isinstance(path, str):
         return lines  # no daemon, no containers
@@ -104,6 +112,21 @@ def _is_over(mark: str, expires: int) -> bool:
             return False
         case "unknown":
             return 0 < expires < time.time()
+
+
+def _scratch() -> list[Path]:
+    """Remove what checks that were killed left behind: this user's, and older than any check can be."""
+    gone = []
+    old = time.time() - LONGEST_CHECK_S
+    for path in (path for name in SCRATCH for path in Path(tempfile.gettempdir()).glob(f"{name}*")):
+        try:
+            status = path.lstat()
+        except OSError:
+            continue  # it has just gone
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and status.st_mtime < old:
+            shutil.rmtree(path, ignore_errors=True)
+            gone.append(path)
+    return gone
 
 
 def _sockets(home: Path) -> list[Path]:

@@ -21,7 +21,7 @@ from impl import compose
 from impl.sandboxes.docker import CONTROL
 from impl.sandboxes.options import Options
 from impl.sandboxes.owners import own_mark
-from impl.sandboxes.sweep import Sweeper
+from impl.sandboxes.sweep import Sweeper, sweep
 from tests.impl.sandboxes.conftest import BUBBLEWRAP, DOCKER, Containers, kept_pids
 
 Open = Callable[..., Awaitable[Workspace]]
@@ -272,6 +272,23 @@ async def test_what_dead_processes_leave_is_swept_again_and_again_while_one_live
     assert (own.exists(), other.exists()) == (True, True)
     sweeper.keep(tmp_path / "two")
     await until(lambda: not other.exists())
+
+
+def test_what_killed_checks_left_is_removed_once_it_is_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, young, other = (tmp_path / name for name in ("artificer-validate-a", "artificer-examples-b", "artificer-x"))
+    for path in (left, young, other):
+        (path / "bundle").mkdir(parents=True)
+    for path in (left, other):
+        os.utime(path, (0, 0))
+    (tmp_path / "artificer-register-c").symlink_to(young)
+    lines = sweep(tmp_path / "home")
+    assert f"removed {left}, which a check had left" in lines
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "artificer-examples-b",
+        "artificer-register-c",
+        "artificer-x",
+    ]
 
 
 async def test_choosing_a_sandbox_and_opening_the_app_begin_to_sweep(
