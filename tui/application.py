@@ -378,7 +378,7 @@ class ArtificerApp(ActingApp):
             return
         session, seq = found
         if self._session() != session:
-            await self.open_session(session)
+            await self.open_key(f"session:{session}")
         if isinstance(self.screen, SessionScreen):
             self.screen.show_event(seq)
 

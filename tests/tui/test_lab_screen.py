@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
 
-from core import Record, labels_now
+from core import Record, Supervisor, labels_now
+from impl.control import serve
 from tests.harness.stage import Stage, stage
 from tests.tui import labscenes
 from tests.tui.conftest import calm, until
@@ -209,3 +211,26 @@ async def test_the_lab_is_where_the_app_was_left(on_stage: Stage, make_app: Make
     again = stage(on_stage.host.home)
     assert again.host.store.get_value("app:left") == "lab:cmp-0"
     again.host.store.close()
+
+
+@pytest.mark.slow
+async def test_what_works_on_a_record_in_another_process_is_stopped_by_key(on_stage: Stage, make_app: Make) -> None:
+    other = stage(on_stage.host.home)
+    record = labscenes.experiment(other)
+    supervisor = Supervisor(other.host)
+    work = asyncio.create_task(asyncio.Event().wait())
+    supervisor.adopt(record.session, work)
+    server = await serve(other.host, supervisor)
+    app = make_app(on_stage)
+    async with app.run_test(size=WIDE) as pilot:
+        await calm(pilot)
+        assert "i interrupt" in shown(app)
+        await pilot.press("i")
+        await until(pilot, work.cancelled, "it is stopped")
+        record.end("cancelled", "interrupted")
+        record.close()
+        await until(pilot, lambda: "run its file again to go on" in shown(app), "and says how to go on")
+        assert "i interrupt" not in shown(app)
+    server.close()
+    await supervisor.close()
+    other.host.store.close()

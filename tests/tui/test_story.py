@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -136,6 +139,59 @@ def test_from_nothing_to_a_published_agent_and_back(tmp_path: Path, terminal: Tm
     assert log[2].digest == log[0].digest
     assert [run.passed for run in store.validations(agent)] == [True, True, False, False, True]
     assert [revision.by for revision in store.revisions(agent)] == ["builder", "person", "person", "person"]
+
+
+SUITE = """schema: artificer/suite/v1
+name: garden
+network: true
+cases:
+- {id: prunes, task: "How do I prune?", checks: [{contains: slowly}]}
+- {id: flies, task: "How do I prune?", checks: [{contains: "on wings"}]}
+"""
+
+
+def test_what_the_command_line_evaluates_is_read_labelled_and_opened_in_the_app(tmp_path: Path, terminal: Tmux) -> None:
+    suite = tmp_path / "suite"
+    suite.mkdir()
+    (suite / "suite.yaml").write_text(SUITE)
+
+    def run(*args: object, code: int = 0) -> str:
+        words = [sys.executable, "-P", "-m", "tui.cli", *map(str, args)]
+        done = subprocess.run(words, env={**os.environ, **terminal.env}, capture_output=True, text=True, cwd=ROOT)
+        assert done.returncode == code, done.stderr
+        return done.stdout
+
+    run("build", source(tmp_path), "--answer", "prune")
+    with terminal:
+        terminal.run(artificer())
+        terminal.wait("DONE TODAY", "◆ garden")
+        terminal.keys("l")
+        terminal.wait("No comparison yet.")
+        terminal.keys("F4")
+        terminal.wait("No evaluation yet.", "artificer eval SUITE AGENT")
+
+        # it comes while the screen is looked at
+        evaluation = run("eval", suite, "garden", code=1).splitlines()[-1].split()[0]
+        terminal.wait("✗ 1/2", "✓ passed   prunes", "✗ failed   flies")
+
+        # a label by key is the command's
+        terminal.keys("Enter")
+        terminal.wait("› ✓ passed   prunes")
+        terminal.keys("Down", "p")
+        terminal.wait("≠ pass", "checks and labels agree on 0 of 1")
+        row = json.loads(run("label", evaluation, "--json", "--case", "prunes", "--verdict", "pass"))
+        assert {one["case"]: one["verdict"] for one in row["labels"]} == {"flies": "pass", "prunes": "pass"}
+        terminal.wait("= pass", "checks and labels agree on 1 of 2")
+
+        # the case's session, and back; and the same place after a restart
+        terminal.keys("Enter")
+        terminal.wait("How do I prune?", "✓ done", "^o lab")
+        terminal.keys("C-o")
+        terminal.wait("✗ failed   flies", gone="^o lab")
+        terminal.keys("C-q")
+        terminal.wait("left 0")
+        terminal.run(artificer())
+        terminal.wait("✗ 1/2", "✗ failed   flies")
 
 
 def test_a_window_that_changes_its_size_shows_fewer_panes_and_loses_nothing(tmp_path: Path, terminal: Tmux) -> None:

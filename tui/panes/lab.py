@@ -112,7 +112,7 @@ class ComparisonPane(LabPane):
 
     def enter(self) -> None:
         """To the output in use."""
-        self.query_one(f"#{ARMS[self.arm]}").focus()
+        self.screen.set_focus(self.query_one(f"#{ARMS[self.arm]}"))
 
     def draw(self, kept: Kept, fresh: bool) -> None:
         """The pair and the outputs."""
@@ -193,7 +193,7 @@ class ExperimentPane(LabPane):
 
     def enter(self) -> None:
         """To the matrix."""
-        self.query_one(MatrixView).focus()
+        self.screen.set_focus(self.query_one(MatrixView))
 
     def draw(self, kept: Kept, fresh: bool) -> None:
         """What changed in the matrix."""
@@ -239,7 +239,7 @@ class ExperimentPane(LabPane):
         """One run opens at once; of several the person chooses."""
         runs = self.query_one(MatrixView).grid.runs.get(event.place, [])
         if len(runs) > 1:
-            self.query_one("#runs").focus()
+            self.screen.set_focus(self.query_one("#runs"))
         elif runs:
             self._open(self.query_one(MatrixView).grid.session(runs[0]))
 
@@ -294,7 +294,7 @@ class EvaluationPane(LabPane):
 
     def enter(self) -> None:
         """To the cases."""
-        self.query_one(CaseList).focus()
+        self.screen.set_focus(self.query_one(CaseList))
 
     def draw(self, kept: Kept, fresh: bool) -> None:
         """The cases as they are."""

@@ -15,7 +15,7 @@ from tui.desk import Desk
 from tui.screens.base import QuietScreen
 from tui.screens.messages import Opened, WritingBegun
 from tui.shelf import Shelf
-from tui.view.fleet import RECORDS, AgentInfo, Fleet, fleet, peek
+from tui.view.fleet import AgentInfo, Fleet, fleet, peek
 from tui.view.rows import matching
 from tui.view.text import Line, Tone, line, short
 from tui.widgets.bars import Bar, KeyBar
@@ -212,9 +212,6 @@ class HomeScreen(QuietScreen[None]):
         """Stop the session under the cursor."""
         kind, _, name = self.query_one(RowList).key.partition(":")
         if kind != "session":
-            return
-        if self._infos[name].kind in RECORDS:
-            self.notify("Ctrl+c where it was started stops it; what is done stays, and l shows it.", markup=False)
             return
         stopped = await self.desk.interrupt(name)
         self.notify("Stopping it; it can go on later." if stopped else "Nothing runs there.", markup=False)

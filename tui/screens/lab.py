@@ -54,6 +54,9 @@ class LabScreen(QuietScreen[None]):
         ),
         Binding("f5", "detail", "detail", show=False, id="lab.detail", tooltip="The record in full", priority=True),
         Binding("f6", "plots", "plots", show=False, id="lab.plots", tooltip="Evaluations over time", priority=True),
+        Binding(
+            "i", "interrupt", "interrupt", id="lab.interrupt", tooltip="Stop what works on the record; it can go on"
+        ),
         Binding("escape", "back", "back", id="lab.back", tooltip="Back to the list, from there home"),
         Binding("f10,ctrl+o", "home", "home", show=False, id="session.home", tooltip="All sessions and agents"),
     ]
@@ -111,7 +114,7 @@ class LabScreen(QuietScreen[None]):
         return self._records.has_focus or self.query_one("#nothing").has_focus
 
     def _enter_list(self) -> None:
-        (self._records if self._records.rows else self.query_one("#nothing")).focus()
+        self.set_focus(self._records if self._records.rows else self.query_one("#nothing"))
 
     @property
     def place(self) -> str:
@@ -171,6 +174,7 @@ class LabScreen(QuietScreen[None]):
         else:
             self.settled = True
         self.pane.show(kept)
+        self.query_one(KeyBar).keys_changed()
 
     @work(group="series", exclusive=True, exit_on_error=True)
     async def _read_series(self, kept: Kept) -> None:
@@ -234,6 +238,9 @@ class LabScreen(QuietScreen[None]):
         """Plots are a place of their own only where there is no room beside the rest."""
         if action == "plots":
             return self._narrow and self.kind == "evaluation" and len(self.series) > 1
+        if action == "interrupt":
+            info = self.lab.infos.get(self.record or "")
+            return info is not None and info.status == "running"
         return True
 
     def describe(self, action: str) -> str | None:
@@ -276,6 +283,11 @@ class LabScreen(QuietScreen[None]):
         self.view = "list"
         self._arrange()
         self._enter_list()
+
+    async def action_interrupt(self) -> None:
+        """Stop what works on the record, in whichever process: what is done stays."""
+        stopped = self.record is not None and await self.desk.interrupt(self.record)
+        self.notify("Stopping it; what is done stays." if stopped else "Nothing runs there.", markup=False)
 
     def action_home(self) -> None:
         """All sessions and agents."""
