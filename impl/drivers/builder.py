@@ -218,14 +218,15 @@ class BuilderDriver:
 
     async def _bring(self, ref: str, workspace: Path, emit: Callable[[str, Mapping[str, Any]], None]) -> Any:
         """Bring a source in; replaces what was there. Raises SourceError."""
-        from impl.sources import SourceError, cloned_from, fetch_source, find_licence
+        from impl.sources import SCRATCH, SourceError, cloned_from, fetch_source, find_licence
 
         if not self._started().get("network", True) and cloned_from(ref) is not None:
             message = f"This session may have no network, so {ref} is not fetched."
             raise SourceError("not_readable", message, "Name a directory of this machine.")
         target = workspace / SOURCE
         try:
-            await asyncio.to_thread(_remove, target)
+            for left in (target, *workspace.glob(f"{SCRATCH}*")):  # also what a process that was killed had begun
+                await asyncio.to_thread(_remove, left)
             fetched = await fetch_source(ref, target)
             licence = await asyncio.to_thread(find_licence, target, [])
         except OSError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from impl.sources.clones import Clone, read_clone
-from impl.sources.fetch import Caps, Fetched, fetch_source
+from impl.sources.fetch import SCRATCH, Caps, Fetched, fetch_source
 from impl.sources.importer import import_source
 from impl.sources.licence import find_licence
 from impl.sources.refs import addresses, cloned_from, named_source, same_source, source_name
@@ -20,6 +20,7 @@ from impl.sources.values import (
 )
 
 __all__ = [
+    "SCRATCH",
     "Blocker",
     "Candidate",
     "Caps",

@@ -18,6 +18,8 @@ from impl.sources.refs import parse_reference
 from impl.sources.tree import SourceFile, list_tree, read_bytes, words
 from impl.sources.values import SourceError
 
+SCRATCH = ".clone-"
+"""How the directory that a clone is made in begins, beside where it goes."""
 _LFS = b"version https://git-lfs.github.com/spec/v1"
 _LFS_SIZE = 1024
 _MEDIA = words(
@@ -72,7 +74,7 @@ async def fetch_source(
         return Fetched(ref, "path", str(reference.path), None, commit, files, size, tuple(notes))
     url = reference.url or f"file://{reference.path}"
     dest.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".clone-", dir=dest.parent, ignore_cleanup_errors=True) as scratch:
+    with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=dest.parent, ignore_cleanup_errors=True) as scratch:
         tree, commit, links, notes = await clone(
             url, Path(scratch), seconds=caps.seconds, max_bytes=4 * caps.bytes, progress=progress
         )

@@ -215,3 +215,16 @@ def test_a_folder_that_is_only_mentioned_is_not_copied(model: ScriptedProvider) 
     model.script = ["What should it do there?"]
     ran = expecting(10, "build", "-m", f"An agent that writes its notes to {INPUTS} every day")
     assert (told(ran), sources(ran)) == ([], [])
+
+
+def test_what_a_killed_clone_had_begun_is_gone_once_the_source_is_there(
+    model: ScriptedProvider, beside: GitHost, home: Path, repository: tuple[Path, str]
+) -> None:
+    repository[0].rename(repository[0].with_name("away"))
+    model.script = ["It is not there.", "What should it do?"]
+    asked = expecting(10, "build", beside.url("notes"), "--sandbox", "process").result
+    left = home / "workspaces" / asked["session"] / "work" / ".clone-killed"
+    (left / "git").mkdir(parents=True)
+    repository[0].with_name("away").rename(repository[0])
+    expecting(10, "answer", asked["session"], beside.url("notes"))
+    assert [path.name for path in left.parent.iterdir()] == ["source"]
