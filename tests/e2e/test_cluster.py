@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -260,6 +262,31 @@ def test_a_cluster_without_workers_says_how_to_start_one(keeper: Path, tmp_path:
     assert (ran.code, ran.error["code"]) == (1, "no_workers")
     assert "dask worker" in ran.error["hint"]
     assert expecting(0, "sessions").value == []
+
+
+def test_a_credential_is_the_workers_own_or_has_no_value(
+    cluster: Cluster, workers: list[Worker], keeper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The value here is not even asked for; a worker has one where somebody gave it one there."""
+    teller = shutil.copytree(INPUTS / "lab" / "keeper", tmp_path / "teller")
+    manifest = (teller / "agent.yaml").read_text().replace("harbour-keeper", "teller")
+    (teller / "agent.yaml").write_text(
+        manifest + "credentials:\n- {name: key, hosts: [signals.invalid], header: Authorization}\n"
+    )
+    tool = teller / "tools" / "signal"
+    (tool / "tool.yaml").write_text((tool / "tool.yaml").read_text() + "credentials: [key]\n")
+    (tool / "tool.py").write_text((tool / "tool.py").read_text().replace("json=", 'credential="key", json='))
+    expecting(0, "save", teller)
+    monkeypatch.setenv("ARTIFICER_PASSPHRASE", "a passphrase of the test's")
+    monkeypatch.setattr("sys.stdin", io.StringIO("canary-value-0123456789\n"))
+    expecting(0, "credentials", "set", "teller", "key")
+    file = experiment(tmp_path / "x.yaml", SHIP)
+    file.write_text(file.read_text().replace("harbour-keeper", "teller"))
+    (row, _) = expecting(0, "experiment", file, "--engine", cluster.url).lines
+    assert (row["stop"], row["waiting"]["names"]) == ("needs_credentials", ["key"])
+    for worker in workers:
+        for path in worker.home.rglob("*"):
+            assert not path.is_file() or b"canary-value" not in path.read_bytes()
 
 
 def test_an_evaluation_is_judged_by_what_was_done_there(

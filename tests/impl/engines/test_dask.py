@@ -93,7 +93,7 @@ def _fields(given: Job) -> dict[str, Any]:
 
 def test_no_value_of_a_credential_is_in_a_spec_or_behind_it(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {})
-    credential = {"name": "key", "hosts": ["api.example.com"], "inject": {"header": "Authorization"}}
+    credential = {"name": "key", "hosts": ["api.example.com"], "header": "Authorization"}
     lab.agent("teller", credentials=[credential])
     kept = SimpleNamespace(take=lambda *_: pytest.fail("asked for a value"), has=lambda *_: True)
     lab.host.secrets = kept  # type: ignore[assignment]
