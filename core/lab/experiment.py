@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictInt, StrictStr
 
+from core.bridge import text_digest
 from core.bundle.fields import InsidePath, Model
 from core.bundle.problems import Problem, ProblemCode
 from core.doors import cancel_abandoned
@@ -37,10 +38,13 @@ def _with_task(text: str) -> str:
 
 
 class PromptFields(Model):
-    """What is said around a task: `{task}` stands for it."""
+    """What is tried: what is said around a task (`{task}` stands for it), and a persona in place of the revision's, as
+    text or in a file beside this one."""
 
     id: Name
-    text: Annotated[StrictStr, AfterValidator(_with_task)]
+    text: Annotated[StrictStr, AfterValidator(_with_task)] = "{task}"
+    persona: Annotated[StrictStr, Field(min_length=1)] | None = None
+    persona_file: InsidePath | None = None
 
 
 class TaskFields(Model):
@@ -84,13 +88,15 @@ class Cell:
     text: str
     start: Start = field(default_factory=Start)
     answers: tuple[str, ...] = ()
+    persona: str | None = None
 
     def place(self) -> dict[str, Any]:
-        """Where it stands in the matrix."""
+        """Where it stands in the matrix. `persona` is the digest of a text that stood in place of the revision's."""
         return {
             "type": "cell",
             "cell": self.id,
             "prompt": self.prompt,
+            "persona": text_digest(self.persona) if self.persona is not None else None,
             "task": self.task,
             "repeat": self.repeat,
         }
@@ -141,6 +147,7 @@ def load_experiment(path: str | Path, store: Store, setting: Setting | None = No
 def _cells(fields: ExperimentFields, root: Path, store: Store, environment: Sequence[Any]) -> list[Cell]:
     """In the order they run: every revision once before anything is repeated, so that what is done is comparable."""
     presets = [resolve_preset(store, revision, default="latest") for revision in fields.revisions]
+    personas = {prompt.id: _persona(prompt, root) for prompt in fields.prompts}
     cells = []
     for repeat in range(1, fields.repeats + 1):
         for task in fields.tasks:
@@ -149,9 +156,26 @@ def _cells(fields: ExperimentFields, root: Path, store: Store, environment: Sequ
                 for preset in presets:
                     text = prompt.text.replace("{task}", task.task)
                     facts = [fields.name, preset.agent, preset.digest, text, _mark(start), task.answers, repeat]
+                    persona = personas[prompt.id]
+                    facts += [] if persona is None else [persona]
                     name = hashlib.sha256(json.dumps([facts, environment]).encode()).hexdigest()[:12]
-                    cells.append(Cell(name, preset, prompt.id, task.id, repeat, text, start, task.answers))
+                    cells.append(Cell(name, preset, prompt.id, task.id, repeat, text, start, task.answers, persona))
     return cells
+
+
+def _persona(prompt: PromptFields, root: Path) -> str | None:
+    """The persona that a prompt brings. Raises BadSuite."""
+    if prompt.persona_file is None:
+        return prompt.persona
+    problem = "it has a persona and a persona_file" if prompt.persona is not None else ""
+    try:
+        text = (root / prompt.persona_file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        text, problem = "", f"{prompt.persona_file} cannot be read: {error}"
+    if problem or not text.strip():
+        words = f"prompt {prompt.id}: {problem or f'{prompt.persona_file} is empty'}"
+        raise BadSuite([Problem(ProblemCode.BAD_VALUE, prompt.persona_file, words)])
+    return text
 
 
 def _mark(start: Start) -> Any:
@@ -270,6 +294,7 @@ def _job(experiment: Experiment, cell: Cell, attempt: int, parent: str) -> Job:
         suite=experiment.suite.to_json() if experiment.suite else None,
         start=cell.start,
         answers=cell.answers,
+        persona=cell.persona,
     )
 
 

@@ -107,6 +107,7 @@ class Job:
     start: Start = field(default_factory=Start)
     answers: tuple[str, ...] = ()
     build: Build | None = None
+    persona: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +186,7 @@ class Runner:
             network=job.network,
             inherited=job.inherited,
             suite=job.suite,
+            persona=job.persona,
         )
         if not job.start.empty:
             await asyncio.to_thread(lay_out, job.start, self._host.workspace_path(session))

@@ -92,6 +92,7 @@ class Packer:
             "network": job.network,
             "suite": None if job.suite is None else dict(job.suite),
             "answers": list(job.answers),
+            "persona": job.persona,
         }
 
     def _setting(self, name: str) -> Any:
@@ -191,7 +192,7 @@ def job_of(spec: Spec) -> Job:
         preset=Preset(*data["preset"]),
         limits=limits_from(data["limits"]),
         answers=tuple(data["answers"]),
-        **{name: data[name] for name in (*plain, "replay", "network", "suite")},
+        **{name: data[name] for name in (*plain, "replay", "network", "suite", "persona")},
     )
 
 

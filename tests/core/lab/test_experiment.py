@@ -105,6 +105,33 @@ async def test_a_moved_channel_makes_new_cells(tmp_path: Path) -> None:
     assert {row["agent"] for row in rows if row["cell"] not in before} == {"new"}
 
 
+async def test_a_prompt_may_bring_a_persona_which_stands_on_record_beside_the_digest(tmp_path: Path) -> None:
+    def persona(request: Any) -> str:
+        return str(request.system)
+
+    lab, file = lab_of(tmp_path, old=[persona], new=[persona])
+    (tmp_path / "personas").mkdir()
+    (tmp_path / "personas" / "kind.md").write_text("old but kind.\n")
+    file.write_text(
+        "schema: artificer/experiment/v1\nname: personas\nrevisions: [old@live]\n"
+        "prompts:\n- {id: plain}\n- {id: short, persona: old and short.}\n"
+        "- {id: kind, persona_file: personas/kind.md, text: 'Please: {task}'}\ntasks: [{id: one, task: First.}]\n"
+    )
+    rows = {row["prompt"]: row for row in await go(lab, file)}
+    said = {name: row["output"] for name, row in rows.items()}
+    assert said == {"plain": "old plays along.", "short": "old and short.", "kind": "old but kind."}
+    assert len({row["digest"] for row in rows.values()}) == 1
+    started = {name: lab.events(row["session"], "started")[0].data for name, row in rows.items()}
+    assert "persona" not in started["plain"]
+    for name in ("short", "kind"):
+        assert started[name]["persona"]["digest"] == rows[name]["persona"]
+    assert rows["plain"]["persona"] is None
+    (tmp_path / "personas" / "kind.md").write_text("old but kinder.\n")
+    again = {row["prompt"]: row["output"] for row in await go(lab, file)}
+    assert again == {**said, "kind": "old but kinder."}
+    assert len(arms(lab)) == 4
+
+
 async def test_each_cell_works_in_its_own_copy_of_the_start(tmp_path: Path) -> None:
     lab, file = lab_of(tmp_path)
     rows = await go(lab, file)
