@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -9,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+from core.ports import StoreError
 
 MAX_FILES: Final = 5_000
 MAX_BYTES: Final = 200_000_000
@@ -37,7 +40,8 @@ class Start:
 
 
 def lay_out(start: Start, target: Path) -> None:
-    """Copy `start` into `target`, a workspace nobody has opened yet. Raises BadStart."""
+    """Copy `start` into `target`, a workspace nobody has opened yet. Raises BadStart, and StoreError where there is no
+    room for it: that is not the fault of what was to be handed over."""
     if start.empty:
         return
     target.mkdir(parents=True, exist_ok=True)
@@ -49,7 +53,15 @@ def lay_out(start: Start, target: Path) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
     except OSError as error:
-        raise BadStart(f"{error.filename or start.root}: {error.strerror or error}") from error
+        raise _failed(error, f"{error.filename or start.root}: {error.strerror or error}") from error
+
+
+def _failed(error: OSError, words: str) -> Exception:
+    """What a copy that failed means."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+        hint = "Free space there (`artificer gc` helps), or set ARTIFICER_HOME to another disk; then go on."
+        return StoreError("disk_full", f"No room for what a workspace begins with ({words}).", hint)
+    return BadStart(words)
 
 
 def _parts(name: str) -> list[str]:
@@ -85,7 +97,7 @@ def _take(top: int, parts: Sequence[str], target: Path, budget: _Budget, name: s
         for child, path in _walk(at, parts[-1], target, budget):
             _file(child, path, budget)
     except OSError as error:
-        raise BadStart(f"{name!r} cannot be handed over: {error.strerror}.") from error
+        raise _failed(error, f"{name!r} cannot be handed over: {error.strerror}.") from error
     finally:
         for handle in reversed(opened):
             os.close(handle)

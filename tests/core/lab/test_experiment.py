@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from core import Job, Lost, Ran, SessionInfo, Stop
+from core import Job, Lost, Ran, SessionInfo, Start, Stop, StoreError, lay_out
 from core.lab.experiment import Attempts, Experiment, load_experiment, run_experiment
 from core.lab.records import Record
 from core.lab.runner import Runner, Setting
@@ -220,6 +220,13 @@ async def test_a_result_nobody_recorded_is_recorded_not_run_again(tmp_path: Path
     await runner.run(Setting("cast").job(cell.preset, "Said before.", session=f"{cell.id}-1"))
     rows = await go(lab, file)
     assert (rows[0]["cell"], rows[0]["output"], rows[0]["attempt"]) == (cell.id, "Said before.", 1)
+
+
+def test_a_full_disk_is_no_fault_of_what_a_workspace_begins_with() -> None:
+    """The cell keeps no result for it: with room again it runs."""
+    with pytest.raises(StoreError) as found:
+        lay_out(Start(texts={"full": "there is never room in /dev/full"}), Path("/dev"))
+    assert found.value.code == "disk_full"
 
 
 @pytest.mark.parametrize(
