@@ -184,12 +184,15 @@ credentials:
 
 
 def runs_on_rates(scene: Stage) -> str:
-    """A run of an agent that declares a credential, done."""
+    """A run of an agent that declares a credential, done; a key stands in the composer."""
     files = {"agent.yaml": RATES, "persona.md": "You know the rates.\n"}
     with tempfile.TemporaryDirectory() as scratch:
         digest = scene.revision("rates-bot", files, minutes=30, scratch=Path(scratch))
     ends = (said("One euro is 1.09 dollars.", 2), stopped("completed"))
-    return scene.session("What is a euro?", *ends, kind="run", agent="rates-bot", digest=digest, stop="completed")
+    name = scene.session("What is a euro?", *ends, kind="run", agent="rates-bot", digest=digest, stop="completed")
+    written = "use sk-ant-" + "api03-Ab12Cd34Ef56Gh78Ij90 now"
+    scene.host.store.set_value(f"composer:{name}", {"text": written, "pastes": {}})
+    return name
 
 
 def stuck(scene: Stage) -> str:

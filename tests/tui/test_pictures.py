@@ -51,7 +51,7 @@ PICTURES = (
     Picture("question-half-answered", scenes.asks, tuple("2 but")),
     Picture("approval", scenes.wants_approval),
     Picture("credentials", scenes.wants_key),
-    Picture("key-pasted", scenes.runs_on_rates, (*"use sk-ant-", *"api03-Ab12Cd34Ef56Gh78Ij90", *" now", "enter")),
+    Picture("key-pasted", scenes.runs_on_rates, ("enter",)),
     Picture("doom-loop", scenes.stuck),
     Picture("doom-loop-evidence", scenes.stuck, ("escape", "enter")),
     Picture("budget", scenes.spent),
