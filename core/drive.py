@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -254,6 +255,7 @@ class Drive:
             spent_s=self.standing.driven_s,
             started=self.began,
             below=self._below,
+            told=self.standing.told,
         )
 
     def _effort(self) -> str | None:
@@ -415,7 +417,10 @@ class Drive:
         return StopRecord(Stop.CANCELLED)
 
     def _stop(self, record: StopRecord) -> Outcome:
-        """Store the stop; the session's columns say it in the same transaction. Words nobody heard are kept."""
+        """Store the stop; the session's columns say it in the same transaction. Words nobody heard are kept.
+
+        Whatever the stop, its output is the last reply's text, be it one that was cut off."""
+        record = replace(record, output=record.output or self.log.history.reply or None)
         inbox = self.launch.mailbox.inbox
         if inbox:
             Intake(self.log, self.standing, Limits()).say(*inbox)
@@ -455,15 +460,12 @@ def _fault(error: Exception) -> StopRecord:
 
 
 def summary(record: StopRecord) -> str:
-    """One line for a list of sessions: what it waits for, said or failed with."""
+    """One line for a list of sessions: what it waits for, failed with or said."""
+    evidence = record.evidence if isinstance(record.evidence, dict) else {}
     if record.waiting is not None:
         text = record.waiting.message
-    elif record.output:
-        text = record.output
-    elif isinstance(record.evidence, dict):
-        text = str(record.evidence.get("text") or record.evidence.get("reason") or record.detail or "")
     else:
-        text = record.detail or ""
+        text = str(evidence.get("text") or evidence.get("reason") or record.output or record.detail or "")
     line = " ".join(text.split())
     return line[:199] + "…" if len(line) > 200 else line
 

@@ -91,10 +91,10 @@ class History:
 
     `messages` only ever grows at its end, but after a compaction or a rewind, so consecutive requests share a
     prefix. `pending` are the calls of the last assistant message that have no result yet, in call order; `intents`
-    those of them whose intent to run is stored; `parked` the one a person was asked about. `reply` is the last
-    answer's text, pieces that were cut at the output limit joined; `cuts` how many such pieces stand in a row;
-    `finish` how the last answer ended, None where it never did (`incomplete`). `steps` are the turns that were taken
-    here, those of a session that this one is a fork of left out.
+    those of them whose intent to run is stored; `parked` the one a person was asked about. `reply` is the text of
+    the last answer since the person spoke, pieces that were cut at the output limit joined; `cuts` how many such
+    pieces stand in a row; `finish` how the last answer ended, None where it never did (`incomplete`). `steps` are the
+    turns that were taken here, those of a session that this one is a fork of left out.
     """
 
     def __init__(self) -> None:
@@ -190,7 +190,7 @@ class History:
             return
         self._close_calls(UNREADABLE, event.seq)
         if data.get("role") == "user":
-            self.incomplete, self.finish, self.cuts, self._cut = False, None, 0, ""
+            self.incomplete, self.finish, self.reply, self.cuts, self._cut = False, None, "", 0, ""
             self._add(_words(str(data.get("text", ""))), event.seq)
             return
         rows = data.get("blocks")
@@ -262,7 +262,7 @@ class History:
         self.pending, self._results, self._calls, self._held = {}, {}, (), []
         self._started = []
         self.parked = None
-        self.incomplete, self.finish, self.cuts, self._cut = False, None, 0, ""
+        self.incomplete, self.finish, self.reply, self.cuts, self._cut = False, None, "", 0, ""
 
     def _compact(self, data: Mapping[str, Any]) -> None:
         upto = data.get("upto")

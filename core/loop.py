@@ -13,8 +13,9 @@ from core.driver import Limits
 from core.history import LOST_MESSAGE, NEVER_RAN, blocks_to_json
 from core.policy import NOTHING, LimitHit, Spent, limit_hit, unpriced
 from core.progress import Verdict
-from core.provider import Block, Message, ModelProvider, ModelRequest, ProviderError, Text, ToolCall, ToolSpec, TurnEnd
+from core.provider import Block, ModelProvider, ModelRequest, ProviderError, Text, ToolCall, ToolSpec, TurnEnd
 from core.session import Pair, SessionLog
+from core.standing import gist
 from core.stops import Option, Stop, Waiting
 from core.streaming import stream_turn, whole_turn
 from core.watching import Watching
@@ -88,7 +89,7 @@ class LoopInput:
 
     `on_reply` decides what a plain reply means here; it is given the reply's text. `inbox` takes what the
     person says while it runs. `spent_s` are the seconds of earlier drives, `started` the monotonic time this
-    one began. `below` gives what its children have spent.
+    one began. `below` gives what its children have spent. `told` is the gist of the notices that need no repeating.
     """
 
     system: str
@@ -105,6 +106,7 @@ class LoopInput:
     spent_s: float = 0.0
     started: float = field(default_factory=time.monotonic)
     below: Callable[[], Spent] = lambda: NOTHING
+    told: Set[str] = frozenset()
 
 
 async def run_loop(log: SessionLog, given: LoopInput) -> StopRecord:
@@ -127,7 +129,7 @@ async def run_loop(log: SessionLog, given: LoopInput) -> StopRecord:
     except Stopped as stopped:
         return stopped.record
     except Parked as parked:
-        output = _last_reply(log.history.messages) or None
+        output = log.history.reply or None
         return StopRecord(parked.stop, parked.detail or None, output, parked.waiting, parked.evidence)
 
 
@@ -152,7 +154,7 @@ class _Loop:
         if verdict is None:
             return
         if verdict.level == "stop":
-            raise Stopped(doom_loop(verdict, _last_reply(self.log.history.messages)))
+            raise Stopped(doom_loop(verdict, self.log.history.reply))
         body = {"text": nudge_text(verdict), "rule": verdict.rule, "evidence": dict(verdict.evidence)}
         self.log.emit("nudge", body)
 
@@ -284,7 +286,7 @@ class _Loop:
         }
         usage, columns = self._charge(turn)
         pairs: list[Pair] = [("message", body), usage]
-        if turn.notice:
+        if turn.notice and (turn.finish == "refusal" or gist(turn.notice) not in self.given.told):
             pairs.append(("notice", {"text": turn.notice}))
         if turn.finish == "refusal":
             closed = {"ok": False, "output": NEVER_RAN, "status": "skipped"}
@@ -367,7 +369,7 @@ class _Loop:
             self.log.emit("notice", {"text": unpriced(info.model or self.given.model)})
 
     def _spent(self, hit: LimitHit) -> Stopped:
-        return Stopped(budget_stop(hit, _last_reply(self.log.history.messages) or None))
+        return Stopped(budget_stop(hit, self.log.history.reply or None))
 
 
 # --- small decisions -----------------------------------------------------------------------------------
@@ -448,7 +450,3 @@ def _with_unique_ids(blocks: Sequence[Block], known: Set[str]) -> tuple[Block, .
             block = block if name == block.id else replace(block, id=name)
         renamed.append(block)
     return tuple(renamed)
-
-
-def _last_reply(messages: Sequence[Message]) -> str:
-    return messages[-1].text if messages and messages[-1].role == "assistant" else ""

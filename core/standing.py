@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -20,7 +21,8 @@ class Standing:
 
     `stop` is the body of the stop the session rests at, None where it has gone on since. `doom` is the last
     doom loop's. `driven_s` sums the seconds of all drives that reached a stop. `inherited`, `network`, `suite`,
-    `replay` and `persona` (its text, where that is not the revision's) are as the session was started.
+    `replay` and `persona` (its text, where that is not the revision's) are as the session was started. `told` is the
+    gist of each notice since the settings last changed.
     """
 
     stop: Mapping[str, Any] | None = None
@@ -33,6 +35,7 @@ class Standing:
     suite: Mapping[str, Any] | None = None
     replay: str | None = None
     persona: str | None = None
+    told: set[str] = field(default_factory=set)
     _limits: dict[str, Any] = field(default_factory=dict)
     _extended: dict[str, Any] = field(default_factory=dict)
 
@@ -48,6 +51,9 @@ class Standing:
                 self._settings(event.data)
             case "settings":
                 self._settings(event.data)
+                self.told.clear()
+            case "notice":
+                self.told.add(gist(str(event.data.get("text", ""))))
             case "approval":
                 self.approvals.append(event.data)
             case _:
@@ -90,6 +96,11 @@ class Standing:
             return both
         names = ("steps", "tokens", "usd", "seconds")
         return _read({name: getattr(both, name) for name in names} | self._extended)
+
+
+def gist(notice: str) -> str:
+    """A notice without its numbers: one that was said need not be said again because a count has grown."""
+    return re.sub(r"\d+", "#", notice)
 
 
 def _read(values: Mapping[str, Any]) -> Limits:

@@ -85,7 +85,8 @@ async def test_text_shown_before_a_cancel_stays(tmp_path: Path) -> None:
     task = stage.begin("Speak")
     await gate.reached.wait()
     task.cancel()
-    assert (await task).stop is Stop.CANCELLED
+    outcome = await task
+    assert (outcome.stop, outcome.record.output) == (Stop.CANCELLED, "I was saying")
     assert stage.events("message")[-1].data["text"] == "I was saying"
     later = stage.again(["that."])
     assert (await later.run()).record.output == "that."

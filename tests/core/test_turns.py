@@ -33,6 +33,28 @@ def adder(ran: list[Any] | None = None) -> EvalDriver:
     return EvalDriver(tools=[tool("add", add, ADD)])
 
 
+def noting(text: str, *blocks: Any) -> TurnEnd:
+    """A turn that comes with a notice."""
+    return TurnEnd(blocks or (Text("ok"),), "tool_calls" if blocks else "stop", notice=text)
+
+
+async def test_a_turns_notice_is_said_once_though_its_numbers_grow(tmp_path: Path) -> None:
+    turns = [noting("2048 of 9000 tokens", call("add", a=1, b=1)), noting("2040 of 9100 tokens"), noting("Another.")]
+    stage = Stage(tmp_path, turns, adder())
+    await stage.run("Go")
+    await stage.run("Again")
+    assert [event.data["text"] for event in stage.events("notice")] == ["2048 of 9000 tokens", "Another."]
+
+
+async def test_a_turns_notice_is_said_again_of_another_model(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [noting("2048 of 9000 tokens") for _ in range(3)], adder())
+    await stage.run("Go")
+    later = stage.again([noting("1024 of 9000 tokens") for _ in range(2)])
+    await later.run("Again")
+    await later.run("And again", model="another")
+    assert [event.data["text"] for event in later.events("notice")] == ["2048 of 9000 tokens", "1024 of 9000 tokens"]
+
+
 # --- calls that are not valid ------------------------------------------------------------------------------
 
 
@@ -273,11 +295,21 @@ async def test_nothing_is_tried_again_once_anything_was_streamed(tmp_path: Path,
 
 async def test_what_was_shown_before_a_failure_becomes_an_incomplete_message(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [["Well, I th", busy()], "So."])
-    await stage.run("Go")
+    outcome = await stage.run("Go")
     (message,) = [e.data for e in stage.events("message") if e.data["role"] == "assistant"]
     assert (message["text"], message["incomplete"]) == ("Well, I th", True)
+    assert (outcome.record.output, outcome.info.summary) == ("Well, I th", "Busy.")
     assert stage.store.draft("s1") is None
     assert (await stage.run()).record.output == "So."
+
+
+async def test_the_reply_to_what_was_said_before_is_no_output_of_a_failure(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, ["Good day.", ProviderError("auth", "No."), [Text("Let me add."), call("add", a=1, b=2)]])
+    stage.provider.script += [ProviderError("auth", "No.")]
+    stage.driver = adder()
+    assert (await stage.run("Hello")).record.output == "Good day."
+    assert (await stage.run("Go on")).record.output is None
+    assert (await stage.run()).record.output == "Let me add."
 
 
 async def test_an_answer_that_ends_before_it_is_whole_is_no_success(tmp_path: Path) -> None:
