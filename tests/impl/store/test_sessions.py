@@ -295,3 +295,12 @@ def test_only_the_user_may_read_what_is_kept(home: Path, store: SqliteStore) -> 
     modes = {p: stat.S_IMODE(p.stat().st_mode) for p in [home, *home.rglob("*")]}
     assert {p.name for p in modes} >= {"artificer.db", "artificer.db-wal", "blobs", "run"}
     assert {p.name for p, mode in modes.items() if mode & 0o077} == set()
+
+
+def test_sessions_of_some_kinds_or_of_one_parent_are_listed_alone(store: SqliteStore) -> None:
+    for name, kind, parent in (("x", "experiment", None), ("a", "arm", "x"), ("r", "run", None), ("b", "arm", "x")):
+        store.create_session(SessionInfo(name, kind, parent=parent), [])
+    assert [info.id for info in store.sessions(kinds=("experiment", "run"))] == ["x", "r"]
+    assert [info.id for info in store.sessions(parent="x")] == ["a", "b"]
+    assert [info.id for info in store.sessions(parent="x", kinds=["arm"], limit=1)] == ["b"]
+    assert store.sessions(kinds=()) == []
