@@ -27,10 +27,11 @@ import pytest
 from core import Binding, Broker, DenialReason, EffectPolicy, EffectRequest, EffectResponse, Ledger, SessionInfo
 from impl.store.sqlite import SqliteStore
 from impl.transport.https import HttpsTransport, Loopback
-from tests.harness.canary import files_with, forms
+from tests.harness.canary import files_with, forms, processes_with
 from tests.harness.inmemory import InMemory
 from tests.harness.standin import loopback
 from tests.harness.tls import HANG, RESET, Asked, Authority, Piece, Reply, TlsServer, answer
+from tests.impl.tools.conftest import BUBBLEWRAP, DOCKER, Open
 
 EFFECTS = 10_000
 AT_ONCE = 16
@@ -291,6 +292,15 @@ class Fuzz:
         if wrong or any(form in got for secret in SECRETS.values() for form in FORMS[secret]):
             self.leaks.append(f"{number} {plan.kind} {request.credential}: {wrong}")
 
+    def planned(self, number: int) -> dict[str, Any]:
+        """One effect as a tool is told to ask for it, its answer planned."""
+        draw = random.Random(f"effect {number}")
+        self.plans[number] = Plan(number, random.Random(f"reply {number}"), draw.choice(KINDS))
+        request = drawn(draw, number)
+        asked = {"method": request.method, "url": request.url, "credential": request.credential}
+        headers = [list(header) for header in request.headers]
+        return {**asked, "headers": headers, "body": base64.b64encode(request.body).decode()}
+
     async def ask(self, request: EffectRequest, number: int, plan: Plan) -> Any:
         """Through a broker as a call's tool would."""
         call = f"c{number}"
@@ -356,3 +366,62 @@ async def test_ten_thousand_effects_leave_no_byte_of_a_secret_anywhere(
     assert {kind for kind in expected if fuzz.outcomes[kind] < 5} == set(), fuzz.outcomes
     assert set(fuzz.outcomes) <= {"100", "200", "300", "400", "500", *map(str, DenialReason)}
     assert transcript.count("[redacted") > EFFECTS // 4
+
+
+CALLS, EACH = 12, 25
+ASKING = """
+import base64, subprocess
+got = open("/work/got", "ab")
+answered = 0
+for asked in input["requests"]:
+    try:
+        asked["body"] = base64.b64decode(asked["body"])
+        answer = ctx.http.request(**asked)
+        got.write(answer.body + repr(answer.headers).encode())
+        ctx.log(answer.text[:3000])
+        print(answer.headers)
+        answered += 1
+    except ctx.EffectDenied as denied:
+        got.write(str(denied).encode("utf-8", "replace"))
+        print(denied)
+got.close()
+seen = subprocess.run("cat /proc/*/environ /proc/*/cmdline; env", shell=True, capture_output=True)
+return [answered, seen.stdout.decode("latin-1"), open("/work/got", "rb").read().decode("latin-1")]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [BUBBLEWRAP, DOCKER])
+async def test_a_tool_that_keeps_all_it_gets_and_sees_in_its_sandbox_has_no_byte_of_a_secret(
+    kind: str, opened: Open, tmp_path: Path
+) -> None:
+    bench, authority, answered = await opened(kind), Authority(), 0
+    fuzz: Fuzz
+    async with TlsServer(authority, lambda asked: fuzz.reply(asked)) as server:
+        reach: dict[str, Any] = {"resolver": loopback, "tls_context": authority.trusting, "deadline_s": 0.5}
+        quick = HttpsTransport(**reach, loopback=Loopback(server.port))
+        fuzz = Fuzz(tmp_path / "home", quick, quick)
+        for number in range(CALLS):
+            requests = [fuzz.planned(number * EACH + n) for n in range(EACH)]
+            ran = await bench.run(
+                ASKING,
+                {"requests": requests},
+                timeout=60,
+                policy=fuzz.policy,
+                transport=quick,
+                credential=SECRETS.get,
+                emit=lambda kind, data: fuzz.store.append("s", [(kind, data)]),
+                put_blob=fuzz.store.put_blob,
+                blob=fuzz.store.blob,
+                redacts=SECRETS,
+            )
+            assert ran.error is None, ran
+            count, seen, got = ran.value
+            answered += count
+            everything = "\n".join((seen, got, ran.printed, *bench.log)).encode("latin-1", "replace")
+            for secret in SECRETS.values():
+                assert [form for form in FORMS[secret] if form in everything] == []
+                assert processes_with(secret) == []
+    fuzz.store.close()
+    assert [files_with(secret, tmp_path) for secret in SECRETS.values()] == [[]] * len(SECRETS)
+    assert answered > CALLS * EACH // 3
