@@ -385,9 +385,11 @@ class Leases:
         """The addresses of the workers that are there; counts how many cells they can run at once."""
         workers = (await self._client.scheduler.identity(n_workers=-1))["workers"]
         self._hanging &= workers.keys()
+        counts = {name: int(one["nthreads"]) for name, one in workers.items()}
         declared = {name: int(one.get("resources", {}).get(RESOURCE, 0)) for name, one in workers.items()}
         self._by_resource = any(declared.values())
-        counts = declared if self._by_resource else {name: int(one["nthreads"]) for name, one in workers.items()}
+        if self._by_resource:
+            counts = {name: min(count, declared[name]) for name, count in counts.items()}
         self.slots = sum(count for name, count in counts.items() if name not in self._hanging)
         return set(workers)
 
