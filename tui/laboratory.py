@@ -35,7 +35,7 @@ class Laboratory:
         """Read the columns of all records, and on in those that are being written."""
         found = self.store.sessions(limit=SHOWN, kinds=KINDS)
         self.infos = {info.id: info for info in reversed(found)}
-        for key, kept in self._kept.items():
+        for key, kept in list(self._kept.items()):  # a thread may add to them
             if key in self.infos:
                 kept.info = self.infos[key]
         for info in found:
@@ -68,7 +68,13 @@ class Laboratory:
         """Changes with everything that is shown of a record and of those it is compared with; cheap to ask for."""
         kept, info = self._kept.get(record), self.infos.get(record)
         state = (info.status, info.stop) if info is not None else None
-        return record, state, kept.changes if kept else -1, len(self.infos), sum(k.changes for k in self._kept.values())
+        return (
+            record,
+            state,
+            kept.changes if kept else -1,
+            len(self.infos),
+            sum(k.changes for k in list(self._kept.values())),
+        )
 
     def _watch(self, kept: Kept) -> None:
         infos = self.store.sessions(limit=WORKING, parent=kept.info.id) if kept.info.status == "running" else []
