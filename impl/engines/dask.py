@@ -100,7 +100,9 @@ class DaskEngine:
         from distributed import Client
 
         # What goes wrong is said here in words; the library's own lines would stand between them.
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        for name in ("distributed", *logging.root.manager.loggerDict):
+            if name.partition(".")[0] in ("distributed", "tornado"):
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         warnings.filterwarnings("ignore", module="distributed")
         client = Client(self._address, asynchronous=True, set_as_default=False, timeout=CONNECT_S, name="artificer")
         try:

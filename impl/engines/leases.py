@@ -240,7 +240,7 @@ class Leases:
                 continue
             except GONE as error:
                 if clock() - since > AWAY_S or isinstance(error, LookupError):
-                    self._break(EngineError("gone", f"The scheduler is gone ({error}).", _AGAIN))
+                    self._break(EngineError("gone", "The scheduler of the cluster is gone.", _AGAIN))
                     return
                 await asyncio.sleep(LOOK_S / 10)
                 continue

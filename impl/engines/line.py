@@ -11,8 +11,9 @@ from typing import Any, Final, Protocol
 
 from core import encode
 
-GONE: Final = (OSError, RuntimeError, LookupError)
-"""What a queue of a cluster raises when its scheduler is gone, or has forgotten it."""
+GONE: Final = (OSError, RuntimeError, LookupError, AttributeError)
+"""What a queue of a cluster raises when its scheduler is gone, or has forgotten it; AttributeError where its client has
+given up and has none any more."""
 GRANT_S: Final = 5.0
 CLOSE_S: Final = 0.3
 BATCH: Final = 256_000
