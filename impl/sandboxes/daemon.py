@@ -43,9 +43,20 @@ def find(environ: Mapping[str, str] | None = None) -> Path | str:
     for path in places:
         if path.is_socket():
             if not os.access(path, os.R_OK | os.W_OK):
-                return f"{path} may not be opened by this user: join the group that owns it (often `docker`)."
+                join = f"`sudo usermod -aG {_group(path)} $USER`, then log in again"
+                return f"{path} may not be opened by this user: {join}."
             return path
     return "no Docker daemon runs here: start it, or install it (`apt install docker.io`)."
+
+
+def _group(path: Path) -> str:
+    """The group that may use a socket."""
+    import grp
+
+    try:
+        return grp.getgrgid(path.stat().st_gid).gr_name
+    except (KeyError, OSError):
+        return "docker"
 
 
 async def get(path: Path, what: str) -> tuple[int, Any]:

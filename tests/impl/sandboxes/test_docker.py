@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import grp
 import gzip
 import hashlib
 import http.server
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -135,6 +137,18 @@ async def test_what_is_no_docker_daemon_for_us_is_said(
 
 def test_a_daemon_of_another_machine_is_refused() -> None:
     assert "not local" in str(daemon.find({"DOCKER_HOST": "tcp://10.0.0.1:2375"}))
+
+
+def test_a_daemon_of_this_machine_that_the_user_may_not_ask_says_which_group_to_join(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "d.sock"))
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    said = str(daemon.find({"DOCKER_HOST": f"unix://{tmp_path}/d.sock"}))
+    listener.close()
+    group = grp.getgrgid((tmp_path / "d.sock").stat().st_gid).gr_name
+    assert f"`sudo usermod -aG {group} $USER`" in said
 
 
 def test_choosing_loads_no_sdk() -> None:
