@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from core.bundle.schemas import judge_schema
     from core.bundle.secret_scan import scan_for_secrets
     from core.bundle.strict_yaml import dump_yaml
-    from core.bundle.tree import digest_tree, open_directory, read_regular, scan_tree, write_tree
+    from core.bundle.tree import UnsafeTree, digest_tree, open_directory, read_regular, scan_tree, write_tree
     from core.costs import COST_KEYS, CostKey, costs_by
     from core.doors import build_launch, cancel_abandoned, run_launch
     from core.driver import (
@@ -232,7 +232,7 @@ _HOMES = {
     ),
     "core.bundle.secret_scan": "scan_for_secrets",
     "core.bundle.strict_yaml": "dump_yaml",
-    "core.bundle.tree": "digest_tree open_directory read_regular scan_tree write_tree",
+    "core.bundle.tree": "UnsafeTree digest_tree open_directory read_regular scan_tree write_tree",
     "core.agent_cli.events": (
         "CliCall CliCharge CliDelta CliEnd CliEvent CliExit CliFigures CliNotice CliParser CliPermission CliResult "
         "CliSession CliText CliTotal CliTurn Invocation"

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -148,14 +148,15 @@ def _cells(fields: ExperimentFields, root: Path, store: Store, environment: Sequ
     """In the order they run: every revision once before anything is repeated, so that what is done is comparable."""
     presets = [resolve_preset(store, revision, default="latest") for revision in fields.revisions]
     personas = {prompt.id: _persona(prompt, root) for prompt in fields.prompts}
+    starts = [Start(root / task.start if task.start else None, None, task.files) for task in fields.tasks]
+    marks = [_mark(task, start) for task, start in zip(fields.tasks, starts, strict=True)]
     cells = []
     for repeat in range(1, fields.repeats + 1):
-        for task in fields.tasks:
-            start = Start(root / task.start if task.start else None, None, task.files)
+        for task, start, mark in zip(fields.tasks, starts, marks, strict=True):
             for prompt in fields.prompts:
                 for preset in presets:
                     text = prompt.text.replace("{task}", task.task)
-                    facts = [fields.name, preset.agent, preset.digest, text, _mark(start), task.answers, repeat]
+                    facts = [fields.name, preset.agent, preset.digest, text, mark, task.answers, repeat]
                     persona = personas[prompt.id]
                     facts += [] if persona is None else [persona]
                     name = hashlib.sha256(json.dumps([facts, environment]).encode()).hexdigest()[:12]
@@ -178,10 +179,14 @@ def _persona(prompt: PromptFields, root: Path) -> str | None:
     return text
 
 
-def _mark(start: Start) -> Any:
-    from core.bundle.tree import digest_tree
+def _mark(task: TaskFields, start: Start) -> Any:
+    """What a start is, for the cells' ids. Raises BadSuite, NotADirectoryError."""
+    from core.bundle.tree import UnsafeTree, digest_tree
 
-    return [digest_tree(start.root) if start.root is not None else None, dict(start.texts)]
+    try:
+        return [digest_tree(start.root) if start.root is not None else None, dict(start.texts)]
+    except UnsafeTree as error:
+        raise BadSuite([replace(one, path=f"{task.start}/{one.path}") for one in error.problems]) from error
 
 
 class Attempts:

@@ -31,6 +31,8 @@ from core import (
 
 PROTOCOL: Final = 1
 """What the two ends of a cluster speak; both must speak the same."""
+AS_THEY_ARE: Final = ("task", "kind", "session", "parent", "depth", "effort", "replay", "network", "persona")
+"""Fields of a Job that are said as they are; the others by hand, or, of what stays here (a child, a build), never."""
 Spec = dict[str, Any]
 
 
@@ -76,23 +78,15 @@ class Packer:
         provider = job.provider.full_name if isinstance(job.provider, Provider) else job.provider
         preset = job.preset
         return {
+            **{name: getattr(job, name) for name in AS_THEY_ARE},
             "preset": [preset.id, preset.agent, preset.digest, preset.channel],
-            "task": job.task,
-            "kind": job.kind,
-            "session": job.session,
-            "parent": job.parent,
-            "depth": job.depth,
             "provider": provider or self._setting("provider") or "offline",
             "model": job.model or self._setting("model"),
-            "effort": job.effort,
             "sandbox": job.sandbox or self._setting("sandbox"),
             "context_window": job.context_window or self._setting("context_window"),
             "limits": limits_to_json(job.limits),
-            "replay": job.replay,
-            "network": job.network,
             "suite": None if job.suite is None else dict(job.suite),
             "answers": list(job.answers),
-            "persona": job.persona,
         }
 
     def _setting(self, name: str) -> Any:
@@ -186,14 +180,9 @@ class Packer:
 
 def job_of(spec: Spec) -> Job:
     """The job that a spec is of; its workspace's start is laid out apart."""
-    data = spec["job"]
-    plain = ("task", "kind", "session", "parent", "depth", "provider", "model", "effort", "sandbox", "context_window")
-    return Job(
-        preset=Preset(*data["preset"]),
-        limits=limits_from(data["limits"]),
-        answers=tuple(data["answers"]),
-        **{name: data[name] for name in (*plain, "replay", "network", "suite", "persona")},
-    )
+    data = dict(spec["job"])
+    made = {"preset": Preset(*data.pop("preset")), "limits": limits_from(data.pop("limits"))}
+    return Job(**made, answers=tuple(data.pop("answers")), **data)
 
 
 def needed(spec: Spec) -> list[str]:

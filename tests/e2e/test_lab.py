@@ -298,5 +298,11 @@ def test_an_experiment_that_cannot_be_used_is_said(docs: str, tmp_path: Path) ->
     file = experiment_of(tmp_path / "x.yaml")
     assert expecting(1, "experiment", tmp_path / "no.yaml").error["code"] == "bad_file"
     assert expecting(1, "experiment", file, "--engine", "nowhere://x").error["code"] == "not_found"
+    (tmp_path / "start").mkdir()
+    (tmp_path / "start" / "link").symlink_to("/etc/passwd")
+    file.write_text(file.read_text().replace("id: one,", "id: one, start: start,"))
+    error = expecting(1, "experiment", file).error
+    assert error["code"] == "bad_file"
+    assert "start/link" in error["message"]
     file.write_text(file.read_text().replace("documentation@live", "../documentation"))
     assert expecting(1, "experiment", file).error["code"] == "bad_file"

@@ -404,17 +404,15 @@ def _unlock(host: Host, presets: Sequence[Preset]) -> None:
 @contextlib.contextmanager
 def _reading(path: str) -> Iterator[None]:
     """What is wrong with a suite or an experiment's file, as the command's refusal."""
-    from core import BadSuite, NotAPreset
+    from core import BadSuite, NotAPreset, UnsafeTree
 
     try:
         yield
-    except BadSuite as error:
+    except (BadSuite, UnsafeTree) as error:
         for problem in error.problems:
             output.say(f"{problem.path}: {problem.message}")
-        raise output.Refused("bad_file", f"{path} cannot be used: {error}.", "Mend what is named here.") from error
+        raise output.Refused("bad_file", f"Cannot use {path}: {error}.", "Mend what is named here.") from error
     except NotADirectoryError as error:
-        raise output.Refused("not_found", f"There is no folder {error.filename}.", "Name a suite's folder.") from error
+        raise output.Refused("not_found", f"There is no folder {error.filename}.", "Name one that is there.") from error
     except NotAPreset as error:
-        raise output.Refused(
-            "bad_file", f"{path} cannot be used: {error}", "Name revisions as AGENT@DIGEST."
-        ) from error
+        raise output.Refused("bad_file", f"Cannot use {path}: {error}", "Name revisions as AGENT@DIGEST.") from error

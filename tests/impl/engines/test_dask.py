@@ -88,6 +88,13 @@ def test_a_spec_says_the_job_and_names_all_it_needs(tmp_path: Path) -> None:
     assert {b"harbour", b"hello", b"#!/bin/sh\n"} <= {packer.content(name) for name in needed(spec)}
 
 
+def test_every_field_of_a_job_goes_with_it_or_keeps_it_here(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {})
+    lab.agent("lead")
+    spec = Packer(lab.host, tmp_path).pack(job(lab, "lead"))
+    assert spec["job"].keys() | {"start", "inherited", "build"} == Job.__dataclass_fields__.keys()
+
+
 def _fields(given: Job) -> dict[str, Any]:
     return {name: getattr(given, name) for name in given.__dataclass_fields__}
 
