@@ -181,7 +181,7 @@ class Packer:
 def job_of(spec: Spec) -> Job:
     """The job that a spec is of; its workspace's start is laid out apart."""
     data = dict(spec["job"])
-    made = {"preset": Preset(*data.pop("preset")), "limits": limits_from(data.pop("limits"))}
+    made: dict[str, Any] = {"preset": Preset(*data.pop("preset")), "limits": limits_from(data.pop("limits"))}
     return Job(**made, answers=tuple(data.pop("answers")), **data)
 
 
