@@ -173,6 +173,16 @@ def test_an_interrupt_ends_it_there_too_and_the_same_file_goes_on(
     assert set(recorded().values()) == {1}
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_being_ended_or_hung_up_settles_it_too(keeper: Path, tmp_path: Path, number: signal.Signals) -> None:
+    with Running("experiment", experiment(tmp_path / "x.yaml", PIER)) as running:
+        until(lambda: held(keeper), "it is held")
+        running.send(number)
+        assert running.end().code == 130
+    kinds = {(row["kind"], row["stop"]) for row in expecting(0, "sessions").value}
+    assert kinds == {("experiment", "cancelled"), ("arm", "cancelled")}
+
+
 def test_one_cell_is_interrupted_by_its_session(
     cluster: Cluster, workers: list[Worker], keeper: Path, tmp_path: Path
 ) -> None:
@@ -185,15 +195,17 @@ def test_one_cell_is_interrupted_by_its_session(
     assert (row["session"], row["stop"], last["stops"]) == (session, "cancelled", {"cancelled": 1})
 
 
+@pytest.mark.parametrize("there", [False, True], ids=["here", "there"])
 def test_whoever_gave_it_out_is_killed_and_another_goes_on(
-    cluster: Cluster, workers: list[Worker], keeper: Path, tmp_path: Path
+    cluster: Cluster, workers: list[Worker], keeper: Path, tmp_path: Path, there: bool
 ) -> None:
-    file = experiment(tmp_path / "x.yaml", PIER, SHIP)
-    with Running("experiment", file, "--engine", cluster.url) as running:
-        until(lambda: sum(len(worker.watching()) for worker in workers) == 2, "both are held")
+    words = ["experiment", experiment(tmp_path / "x.yaml", PIER, SHIP), *(["--engine", cluster.url] if there else [])]
+    homes = [worker.home for worker in workers] if there else [keeper]
+    with Running(*words) as running:
+        until(lambda: sum(len(held(home)) for home in homes) == 2, "both are held")
         running.kill()
-    with tide(*(worker.home for worker in workers)):
-        pier, ship, _last = expecting(0, "experiment", file, "--engine", cluster.url).lines
+    with tide(*homes):
+        pier, ship, _last = expecting(0, *words).lines
     by_task = {row["task"]: (row["stop"], row["detail"], row["attempt"]) for row in (pier, ship)}
     assert by_task == {"t0": ("completed", None, 2), "t1": ("platform_error", "outcome_unknown", 1)}
     assert set(recorded().values()) == {1}

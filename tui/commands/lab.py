@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -317,6 +318,8 @@ def _supervised(
         supervisor = core.Supervisor(host)
         if (task := asyncio.current_task()) is not None:
             supervisor.adopt(record, task)
+            for number in (signal.SIGTERM, signal.SIGHUP):  # as an interrupt from the keyboard does
+                asyncio.get_running_loop().add_signal_handler(number, supervisor.interrupt, record)
         try:
             async with where.opened(host, Runner(host, supervisor)) as runner:
                 server = await serve(host, _Reached(supervisor, runner))
