@@ -14,7 +14,7 @@ from core.lab.families import families_of_all
 from core.lab.handover import BadStart
 from core.lab.judging import Judge, Rubric, SameFamily, refuse_kin, spent_on
 from core.lab.records import Reading, Record
-from core.lab.runner import BUILDER, Preset, Ran, Runner, Setting
+from core.lab.runner import BUILDER, Lost, Preset, Ran, Runner, Setting
 from core.lab.suite import Case, Suite
 from core.lab.wanted import Check
 from core.ports import Engine
@@ -117,7 +117,7 @@ async def run_case(
     )
     try:
         ran = await runner.run(job)
-    except BadStart as error:
+    except (BadStart, Lost) as error:
         return Judged(case, None, why=str(error))
     computed = await judge_run([check for check in case.checks if check.kind != "judge"], ran, reading)
     veto = not all(verdict.passed for verdict in computed)

@@ -276,6 +276,23 @@ def test_a_cluster_without_workers_says_how_to_start_one(keeper: Path, tmp_path:
     assert expecting(0, "sessions").value == []
 
 
+def test_a_case_whose_worker_dies_is_run_again_in_a_session_of_its_own(
+    cluster: Cluster, workers: list[Worker], keeper: Path, tmp_path: Path
+) -> None:
+    suite = tmp_path / "suite"
+    suite.mkdir()
+    (suite / "suite.yaml").write_text(f"schema: artificer/suite/v1\nname: posts\ncases: [{{id: pier, task: {PIER}}}]\n")
+    with Running("eval", suite, "harbour-keeper", "--sandbox", "process", "--engine", cluster.url) as running:
+        until(lambda: any(worker.watching() for worker in workers), "it is held")
+        next(worker for worker in workers if worker.watching()).kill()
+        with tide(*(worker.home for worker in workers)):
+            row, last = running.end().lines
+    assert (row["passed"], last["failed"]) == (True, [])
+    stops = {one["id"]: one["stop"] for one in expecting(0, "sessions").value if one["kind"] == "case"}
+    assert sorted(stops.values()) == ["cancelled", "completed"]
+    assert stops[row["session"]] == "completed"
+
+
 def test_a_credential_is_the_workers_own_or_has_no_value(
     cluster: Cluster, workers: list[Worker], keeper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
