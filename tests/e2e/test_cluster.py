@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import shutil
 import signal
 from collections import Counter
@@ -106,6 +107,17 @@ def told(session: str) -> list[tuple[str, str]]:
             text = text.replace(call, "call")
         words.append((event.kind, text))
     return words
+
+
+def told_of_all(session: str) -> list[tuple[str, str]]:
+    """What a session's events tell, and its children's, without what ids and lineage make of them."""
+    own = told(session)
+    children = [data["session"] for data in stored(session, "child")]
+    found = [pair for one in (own, *map(told_of_all, children)) for pair in one]
+    for name in (session, *children):
+        found = [(kind, text.replace(name, "session")) for kind, text in found]
+    varies = re.compile(r'"parent": "x-\w+"|\\*"duration_s\\*": [0-9.]+')
+    return [(kind, varies.sub("", text)) for kind, text in found]
 
 
 def test_it_is_the_same_here_and_there_though_a_worker_is_killed(
@@ -267,7 +279,36 @@ def test_it_is_told_in_the_same_lines(
     assert "The tide turned at the pier." in first.out
 
 
-def test_a_cluster_without_workers_says_how_to_start_one(keeper: Path, tmp_path: Path) -> None:
+def test_children_and_replays_are_there_what_they_are_here(
+    cluster: Cluster, workers: list[Worker], docs: str, tmp_path: Path
+) -> None:
+    lead = tmp_path / "lead"
+    lead.mkdir()
+    (lead / "agent.yaml").write_text(f"schema: artificer/v1\nname: lead\ndelegates: {{presets: [{docs}@live]}}\n")
+    (lead / "persona.md").write_text("You lead.\n")
+    expecting(0, "save", lead)
+    expecting(0, "save", INPUTS / "lab" / "keeper")
+    with tide(build_host().home):
+        words = ["run", "harbour-keeper@latest", SHIP, "--sandbox", "process"]
+        replayed = expecting(0, *words).result["session"]
+    task = json.dumps({"tool": "agent", "args": {"preset": f"{docs}@live", "task": "How is a harbour described?"}})
+    rows = {}
+    for name, more in (("here", []), ("there", ["--engine", cluster.url])):
+        file = experiment(tmp_path / f"{name}.yaml", json.dumps(task), SHIP)
+        text = file.read_text().replace("[harbour-keeper@latest]", "[lead@latest, harbour-keeper@latest]")
+        file.write_text(text.replace("watches", name) + f"replay: {replayed}\n")
+        with tide(build_host().home, *(worker.home for worker in workers)):
+            lines = expecting(0, "experiment", file, *more).lines[:-1]
+        rows[name] = [told_of_all(row["session"]) for row in sorted(lines, key=lambda r: (r["agent"], r["task"]))]
+    assert rows["there"] == rows["here"]
+    assert any("datum" in text for _, text in rows["there"][2])
+    assert sum(kind == "effect" for row in rows["there"] for kind, _ in row) == 1
+
+
+def test_a_cluster_without_workers_says_how_to_start_one(
+    keeper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("impl.engines.dask.CONNECT_S", 1.0)
     (tmp_path / "alone").mkdir()
     with Cluster(tmp_path / "alone") as alone:
         ran = artificer("experiment", experiment(tmp_path / "x.yaml", PIER), "--engine", alone.url)
