@@ -107,9 +107,11 @@ class DaskEngine:
         client = Client(self._address, asynchronous=True, set_as_default=False, timeout=CONNECT_S, name="artificer")
         try:
             return await client
-        except (OSError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError, TypeError) as error:
             message = f"No Dask scheduler answers at {self._place} ({_words(error)})."
             hint = "Start one with: dask scheduler --port PORT, or leave --engine out to run here."
+            if self._address.startswith("tls:"):
+                hint = "Its certificates are named by Dask's configuration, under distributed.comm.tls."
             raise EngineError("unreachable", message, hint) from error
 
     async def _greet(self, client: Client) -> None:
@@ -151,5 +153,5 @@ def _wrong(said: Any) -> str | None:
 
 
 def _words(error: BaseException) -> str:
-    line = " ".join(str(error).split()) or type(error).__name__
+    line = " ".join(re.sub(r"^in <[^>]*>: ", "", str(error)).split()) or type(error).__name__
     return line if len(line) <= 200 else line[:199] + "…"
