@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         dump_manifest,
         dump_tool,
         parse_manifest,
+        parse_tool,
         read_manifest,
         read_tool,
     )
@@ -223,7 +224,7 @@ _HOMES = {
     "core.bundle.diff": "BundleDiff diff_revisions",
     "core.bundle.manifest": (
         "Example Manifest ManifestError McpServer ToolManifest dump_manifest dump_tool parse_manifest "
-        "read_manifest read_tool"
+        "parse_tool read_manifest read_tool"
     ),
     "core.bundle.problems": "Problem ProblemCode",
     "core.bundle.revisions": (

@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
@@ -25,8 +26,10 @@ from core import (
     Host,
     Revision,
     Runner,
+    SandboxUnavailable,
     SessionInfo,
     StoreError,
+    parse_tool,
     write_tree,
 )
 from impl.engines.line import Inlet, Line, LineLost, Refused
@@ -40,6 +43,7 @@ SETTLE_S: Final = 5.0
 _SHARED: Final = ("blobs", "laid-out", "environments")
 """What cells of a machine have in common: it is named by what it holds, so they cannot get in each other's way."""
 _AT_ONCE: Final = 16
+_TOOL: Final = re.compile(r"tools/[^/]+/tool\.yaml")
 
 
 async def work(text: str) -> str:
@@ -159,11 +163,23 @@ async def _composed(spec: Spec, machine: _Machine, home: Path, store: Mirror, li
             store.create_session(SessionInfo(session, "run"), events)
     host = machine.host
     assert host.transport is not None
-    here = replace(host, home=home, store=store, transport=Heard(host.transport, line.heard), doors={})
+    # What is None in the job is the agent's own, not what this machine has set.
+    settings = replace(host.settings, model=None, sandbox=None, context_window=None)
+    transport = Heard(host.transport, line.heard)
+    here = replace(host, home=home, store=store, settings=settings, transport=transport, doors={})
     if spec["suite"]:
         here = replace(here, environment=_in_suite_at(await machine.suite(spec["suite"], store)))
     await asyncio.to_thread(_begin_with, spec["start"], here.workspace_path(spec["job"]["session"]), store)
+    await machine.install(_required(spec, store), spec["job"]["sandbox"])
     return here
+
+
+def _required(spec: Spec, store: Mirror) -> set[tuple[str, ...]]:
+    """The sets of packages that tools of the spec's agents need."""
+    files = [file for revision in spec["revisions"] for file in revision["files"]]
+    manifests = [file for file in files if _TOOL.fullmatch(file["path"])]
+    tools = [parse_tool(store.blob(file["sha256"]))[0] for file in manifests]
+    return {tool.requirements for tool in tools if tool is not None} - {()}
 
 
 def _in_suite_at(place: Path) -> Any:
@@ -201,6 +217,7 @@ class _Machine:
         self.host = build_host()
         self.fetching = asyncio.Lock()
         self._laying = asyncio.Lock()
+        self._installed: set[tuple[tuple[str, ...], str | None]] = set()
         root = self.host.home / "cells"
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         me = os.urandom(6).hex()
@@ -217,6 +234,19 @@ class _Machine:
             if not place.exists():
                 await asyncio.to_thread(write_tree, entries_of(suite["files"]), store.blob, place)
         return place
+
+    async def install(self, sets: set[tuple[str, ...]], sandbox: str | None) -> None:
+        """Install what tools need and was not yet, as registering them does on a machine of one's own. A tool without
+        says so when it is called."""
+        from impl.tools.environments import EnvironmentFailed
+        from impl.tools.shop import environments
+
+        with contextlib.suppress(EnvironmentFailed, SandboxUnavailable):
+            for packages in sorted(sets - {known for known, kind in self._installed if kind == sandbox}):
+                async with self._laying:
+                    kind, _ = await self.host.sandboxes.choose(sandbox)
+                    await (await environments(self.host, kind)).install(packages)
+                self._installed.add((packages, sandbox))
 
 
 def _sweep(root: Path) -> None:

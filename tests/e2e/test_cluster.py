@@ -21,6 +21,7 @@ from impl.engines.dask import DaskEngine
 from tests.harness.cluster import Cluster, Worker, held, tide, until
 from tests.harness.commands import Running, artificer, expecting
 from tests.harness.home import INPUTS
+from tests.harness.wheels import make_wheel
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -357,6 +358,26 @@ def test_a_credential_is_the_workers_own_or_has_no_value(
     for worker in workers:
         for path in worker.home.rglob("*"):
             assert not path.is_file() or b"canary-value" not in path.read_bytes()
+
+
+def test_what_tools_need_is_installed_where_they_run(keeper: Path, tmp_path: Path) -> None:
+    make_wheel(tmp_path / "wheels", "tide_tables", "1.2", {"tide_tables.py": "HIGH = 4\n"})
+    reader = tmp_path / "reader"
+    (reader / "tools" / "high").mkdir(parents=True)
+    (reader / "agent.yaml").write_text("schema: artificer/v1\nname: reader\ntools: [high]\n")
+    (reader / "persona.md").write_text("You read tables.\n")
+    tool = "name: high\ndescription: High water.\nrequirements: [tide_tables==1.2]\ninput_schema: {type: object}\n"
+    (reader / "tools" / "high" / "tool.yaml").write_text(tool)
+    code = "def run(ctx, input):\n    import tide_tables\n    return tide_tables.HIGH\n"
+    (reader / "tools" / "high" / "tool.py").write_text(code)
+    expecting(0, "save", reader)
+    file = experiment(tmp_path / "x.yaml", "high")
+    file.write_text(file.read_text().replace("harbour-keeper", "reader"))
+    (tmp_path / "cluster").mkdir()
+    with Cluster(tmp_path / "cluster", ARTIFICER_PACKAGE_INDEX=str(tmp_path / "wheels")) as cluster:
+        cluster.workers(1)
+        (row, _) = expecting(0, "experiment", file, "--engine", cluster.url).lines
+    assert (row["stop"], "4" in row["output"]) == ("completed", True)
 
 
 def test_an_evaluation_is_judged_by_what_was_done_there(

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 DEADLINE_S = 40.0
@@ -23,12 +23,13 @@ DEADLINE_S = 40.0
 class Worker:
     """One worker process of some slots."""
 
-    def __init__(self, root: Path, scheduler: Path, slots: int) -> None:
+    def __init__(self, root: Path, scheduler: Path, slots: int, env: Mapping[str, str]) -> None:
         root.mkdir()
         self.home = root / "home"
         self._log = root / "log"
         words = ["--scheduler-file", scheduler, "--nthreads", slots, "--local-directory", root / "scratch"]
-        self.process = _start("dask_worker", [*words, "--no-nanny"], root, self._log, ARTIFICER_HOME=str(self.home))
+        own = {**env, "ARTIFICER_HOME": str(self.home)}
+        self.process = _start("dask_worker", [*words, "--no-nanny"], root, self._log, **own)
 
     def ready(self) -> bool:
         """Whether the scheduler knows it. Raises AssertionError where it has ended."""
@@ -50,10 +51,11 @@ class Worker:
 
 
 class Cluster:
-    """The scheduler and its workers; a context manager that ends them all."""
+    """The scheduler and its workers, with `env` in their environment; a context manager that ends them all."""
 
-    def __init__(self, root: Path, *, slots: int = 2) -> None:
+    def __init__(self, root: Path, *, slots: int = 2, **env: str) -> None:
         self._root = root
+        self._env = env
         self._slots = slots
         self._file = root / "scheduler.json"
         self._all: list[Worker] = []
@@ -79,7 +81,8 @@ class Cluster:
         """So many living workers, started where there are fewer."""
         alive = [worker for worker in self._all if worker.process.poll() is None]
         fresh = [
-            Worker(self._root / f"w{len(self._all) + n}", self._file, self._slots) for n in range(count - len(alive))
+            Worker(self._root / f"w{len(self._all) + n}", self._file, self._slots, self._env)
+            for n in range(count - len(alive))
         ]
         self._all += fresh
         for worker in fresh:
