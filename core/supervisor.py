@@ -54,7 +54,8 @@ class Supervisor:
 
     def resume(self, launch: LaunchInput) -> None:
         """Go on with `launch.session`. Where it runs already, `task` or `answer` reach it as words for its
-        next turn; where it has just stopped, it goes on once that is settled. Raises NoSuchSession."""
+        next turn; where it has just stopped, it goes on once that is settled. Raises NoSuchSession, also where all
+        is being closed: whoever brought the words may drive it then."""
         session = launch.session or ""
         running = self._running.get(session)
         if running is not None and not running.mailbox.stopped:
@@ -122,6 +123,8 @@ class Supervisor:
 
     def _go(self, launch: LaunchInput, after: asyncio.Task[Outcome] | None = None) -> str:
         session = launch.session or ""
+        if self.closed:
+            raise NoSuchSession(f"{session} any more here: this process is closing")
         mailbox = Mailbox()
         launch = replace(launch, mailbox=mailbox, bus=self.bus, supervisor=self)
         task = asyncio.get_running_loop().create_task(self._drive(launch, after), name=f"session {session}")

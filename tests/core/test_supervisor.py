@@ -255,6 +255,18 @@ async def test_closing_settles_every_session(tmp_path: Path) -> None:
     assert supervisor.running() == frozenset()
 
 
+async def test_a_process_that_is_closing_takes_nothing_on_any_more(tmp_path: Path) -> None:
+    supervisor, provider, host = supervised(tmp_path, ["done", "never"])
+    session = supervisor.start(launch(host))
+    await supervisor.wait(session)
+    await supervisor.close()
+    with pytest.raises(NoSuchSession, match="closing"):
+        supervisor.answer(session, "One more thing.")
+    with pytest.raises(NoSuchSession, match="closing"):
+        supervisor.start(launch(host))
+    assert (supervisor.running(), len(provider.requests)) == (frozenset(), 1)
+
+
 async def test_interrupting_a_record_ends_what_works_on_it_and_all_it_runs(tmp_path: Path) -> None:
     gate = Gate()
     supervisor, _, host = supervised(tmp_path, [[gate, "done"]])
