@@ -37,11 +37,14 @@ from impl.engines.mirror import Heard, Mirror
 from impl.engines.specs import PROTOCOL, Spec, entries_of, job_of, needed
 from impl.engines.workspaces import send_workspaces
 
+CELLS: Final = "cells"
 CHOOSE_S: Final = 4.0
 SETTLE_S: Final = 5.0
 """How long the last words of a cell may take to be heard."""
-_SHARED: Final = ("blobs", "laid-out", "environments")
-"""What cells of a machine have in common: it is named by what it holds, so they cannot get in each other's way."""
+_OF_THE_HOME: Final = ("blobs", "environments")
+_OF_THE_PROCESS: Final = ("laid-out",)
+"""What cells have in common with the machine's home, and with each other: it is named by what it holds, so they cannot
+get in each other's way."""
 _AT_ONCE: Final = 16
 _TOOL: Final = re.compile(r"tools/[^/]+/tool\.yaml")
 
@@ -123,9 +126,10 @@ async def _cell(spec: Spec, line: Line) -> float:
     store: Mirror | None = None
     try:
         home.mkdir(parents=True)
-        for name in _SHARED:
-            (machine.host.home / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-            (home / name).symlink_to(machine.host.home / name)
+        for place, names in ((machine.host.home, _OF_THE_HOME), (machine.place, _OF_THE_PROCESS)):
+            for name in names:
+                (place / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+                (home / name).symlink_to(place / name)
         store = Mirror(home)
         async with machine.fetching:
             await _fetch(spec, store, line)
@@ -218,12 +222,12 @@ class _Machine:
         self.fetching = asyncio.Lock()
         self._laying = asyncio.Lock()
         self._installed: set[tuple[tuple[str, ...], str | None]] = set()
-        root = self.host.home / "cells"
+        root = self.host.home / CELLS
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         me = os.urandom(6).hex()
         self._lock = os.open(root / f"{me}.lock", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        _sweep(root)
+        sweep_cells(self.host.home)
         self.place = root / me
         self.place.mkdir(mode=0o700)
 
@@ -249,7 +253,9 @@ class _Machine:
                 self._installed.add((packages, sandbox))
 
 
-def _sweep(root: Path) -> None:
+def sweep_cells(home: Path) -> None:
+    """Remove the cells of workers that died."""
+    root = home / CELLS
     for lock in root.glob("*.lock"):
         with contextlib.suppress(OSError):  # it lives, or another process is at it
             handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC)

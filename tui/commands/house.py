@@ -239,10 +239,13 @@ def _terminal_check() -> dict[str, Any]:
 
 def gc(as_json: Json = False) -> int:
     """Remove what nothing refers to any more: laid-out revisions, unreferenced blobs, workspaces and agent CLIs' own
-    directories of no session, packages that no tool has used for a month. A session's are kept: they go on with it."""
+    directories of no session, packages that no tool has used for a month, cells of dead workers. A session's are kept: they go on
+    with it."""
+    from impl.engines.worker import sweep_cells
     from impl.sandboxes.sweep import sweep
 
     host = build_host()
+    sweep_cells(host.home)
     freed = _sweep(host)
     ended = sweep(host.home)
     if as_json:

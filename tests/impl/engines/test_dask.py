@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import importlib.util
 import json
 import subprocess
@@ -20,6 +21,7 @@ from impl.engines.line import LineLost, Refused
 from impl.engines.mirror import Heard
 from impl.engines.rows import NotItsRow, Outcome, store_row
 from impl.engines.specs import Packer, job_of, needed
+from impl.engines.worker import sweep_cells
 from impl.engines.workspaces import take_row
 from tests.harness.laboratory import Lab
 from tests.harness.queues import Ends
@@ -217,3 +219,19 @@ async def test_what_goes_together_keeps_its_order_and_bytes_come_last() -> None:
         first, then = await ends.out.get(), await ends.out.get()
     assert [json.loads(row)["row"] for row in (*first["rows"], *then["rows"])] == [0, 1, 2, 3, 4]
     assert (len(first["rows"]), first["data"], then["data"]) == (3, b"bytes", b"")
+
+
+# --- what workers leave ------------------------------------------------------------------------------------
+
+
+def test_cells_of_dead_workers_are_removed_and_those_of_living_ones_stay(tmp_path: Path) -> None:
+    cells = tmp_path / "cells"
+    for name in ("dead", "lives"):
+        (cells / name / "lease").mkdir(parents=True)
+        (cells / f"{name}.lock").touch()
+    with (cells / "lives.lock").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        sweep_cells(tmp_path)
+        assert sorted(path.name for path in cells.iterdir()) == ["lives", "lives.lock"]
+    sweep_cells(tmp_path)
+    assert list(cells.iterdir()) == []
