@@ -132,6 +132,8 @@ class DaskEngine:
             message = f"Not all workers of {self._place} answer."
             raise EngineError("unfit", message, "End those that hang, or start others.") from None
         for worker, said in answers.items():
+            if isinstance(said, OSError):
+                continue  # it has just gone
             if (wrong := _wrong(said)) is not None:
                 hint = f"Install Artificer {version('artificer')} with its extra `cluster` where the workers run."
                 raise EngineError("unfit", f"The worker {worker} cannot run cells: {wrong}.", hint)
