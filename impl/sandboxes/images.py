@@ -23,6 +23,11 @@ REPOSITORY = "artificer-local"
 PULL_S = 1800.0
 ASK_S = 2.0
 SHOW_S = 1.0
+NEXT = (
+    "Try again, take another kind (`--sandbox bubblewrap`), or use this machine's own programs, which need no "
+    "registry: `export ARTIFICER_SANDBOX_IMAGE=local`."
+)
+"""What a person may do where a pull has failed."""
 HOSTS_OWN = ("/etc/hosts", "/etc/resolv.conf")
 """What Docker makes itself."""
 
@@ -103,7 +108,7 @@ def pull(client: APIClient, image: str, show: Callable[[str], None]) -> None:
     shown = time.monotonic()
     for step in client.pull(repository, tag=tag, stream=True, decode=True):
         if "error" in step:
-            raise SandboxUnavailable(f"The image {image} cannot be pulled: {step['error']}")
+            raise SandboxUnavailable(f"The image {image} cannot be pulled: {step['error']} {NEXT}")
         note_layer(layers, step)
         if time.monotonic() - shown >= SHOW_S:
             shown = time.monotonic()
