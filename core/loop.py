@@ -203,7 +203,7 @@ class _Loop:
         else:
             self.pauses = 0
             if self.log.history.turn == "model":
-                self._empty()
+                self._not_whole(turn.finish)
 
     def say(self) -> None:
         """Put what the person said meanwhile after the turn's results."""
@@ -312,17 +312,23 @@ class _Loop:
         elif history.incomplete:
             self._check_limits()
             self.log.emit("nudge", {"text": INTERRUPTED, "rule": "interrupted"})
-        elif history.finish == "length":
-            self._continue()
-        elif history.finish == "context":
-            message = "The conversation fills the model's window."
-            raise Stopped(provider_stop(ProviderError("context", message)))
         elif history.finish == "refusal":
             raise Stopped(StopRecord(Stop.REFUSED, "refusal", history.reply or None))
-        elif not history.reply.strip():
-            self._empty()
+        elif history.finish in ("length", "context") or not history.reply.strip():
+            self._not_whole(history.finish)
         else:
             raise Stopped(self.given.on_reply(history.reply))
+
+    def _not_whole(self, finish: str | None) -> None:
+        """An answer that was cut, be it before its first word, or had none."""
+        match finish:
+            case "length":
+                self._continue()
+            case "context":
+                message = "The conversation fills the model's window."
+                raise Stopped(provider_stop(ProviderError("context", message)))
+            case _:
+                self._empty()
 
     def _continue(self) -> None:
         if self.log.history.cuts > MAX_CONTINUATIONS:

@@ -105,9 +105,16 @@ def _result(data: Mapping[str, Any], call: Mapping[str, Any], seq: int) -> Step 
         workspace=data.get("workspace"),
         rejected=data.get("status") == "rejected",
         polls=bool(data.get("polls")),
+        waited_s=_waited(data),
         turn=call.get("turn"),
         ref=seq,
     )
+
+
+def _waited(data: Mapping[str, Any]) -> float | None:
+    """How long a poll took: one that waits before it answers deserves more patience."""
+    seconds = data.get("duration_s")
+    return float(seconds) if data.get("polls") and isinstance(seconds, int | float) else None
 
 
 def _answer(data: Mapping[str, Any]) -> Step | None:

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from core import Stop, Text, ToolResult
+import pytest
+
+from core import Event, Stop, Text, ToolResult
+from core.watching import step_from
 from tests.harness.eval_driver import EvalDriver, Stage, tool
 from tests.harness.scripted import ScriptedProvider, call
 
@@ -191,3 +194,11 @@ async def test_approving_the_same_call_again_and_again_is_no_progress(tmp_path: 
 async def test_words_between_calls_are_no_deed(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [[Text(f"Trying {n}."), call("build")] for n in range(30)], stubborn())
     assert (await stage.run("Build it")).stop is Stop.DOOM_LOOP
+
+
+@pytest.mark.parametrize(("polls", "waited"), [(True, 2.5), (False, None)])
+def test_a_poll_waited_as_long_as_its_call_took(polls: bool, waited: float | None) -> None:
+    body = {"call": "a", "ok": True, "output": "running", "duration_s": 2.5, **({"polls": True} if polls else {})}
+    step = step_from(Event("s", 2, "", "tool_result", data=body), {"a": {"tool": "poll", "args": {}}})
+    assert step is not None
+    assert (step.polls, step.waited_s) == (polls, waited)

@@ -174,6 +174,18 @@ async def test_an_answer_is_continued_three_times_at_most(tmp_path: Path) -> Non
     assert len(stage.provider.requests) == 4
 
 
+@pytest.mark.parametrize(
+    ("finish", "stop", "detail"), [("length", Stop.BUDGET, "output_limit"), ("context", Stop.PROVIDER_ERROR, "context")]
+)
+async def test_an_answer_cut_before_its_first_word_is_a_cut_one(
+    tmp_path: Path, finish: Any, stop: Stop, detail: str
+) -> None:
+    stage = Stage(tmp_path, [TurnEnd((), finish) for _ in range(9)], adder())
+    outcome = await stage.run("Go")
+    assert (outcome.stop, outcome.record.detail) == (stop, detail)
+    assert len(stage.events("usage")) == (4 if finish == "length" else 1)
+
+
 async def test_a_cut_call_is_never_executed(tmp_path: Path) -> None:
     ran: list[Any] = []
     cut = ToolCall("c1", "add", None, raw='{"a": 1', problem="the answer was cut at the output limit")
