@@ -21,6 +21,8 @@ from impl.sandboxes.pasta import Pasta
 from impl.sandboxes.workspace import open_workspace
 
 PROBE_S = 0.5
+TRIES = 4
+"""How often a probe is tried that took too long: a machine may be busy, and what comes next does not isolate."""
 UID = 1000
 """Who commands are inside, whoever runs Artificer: the one user of the sandbox's user namespace."""
 TMP_BYTES = 256 << 20
@@ -259,7 +261,7 @@ class BubblewrapSandbox:
         self.instead_of = ""
 
     async def probe(self) -> str | None:
-        """None where a sandbox can be made, else why not. At most 500 ms; kept, but for a lack of time."""
+        """None where a sandbox can be made, else why not. At most TRIES × 500 ms; kept, but for a lack of time."""
         if self._layout is not None or self._problem is not None:
             return self._problem
         if not sys.platform.startswith("linux"):
@@ -269,11 +271,13 @@ class BubblewrapSandbox:
         if bwrap is None:
             self._problem = "bwrap is not installed: `apt install bubblewrap` (or your system's package of that name)."
             return self._problem
-        try:
-            async with asyncio.timeout(PROBE_S):
-                return await self._try(bwrap)
-        except TimeoutError:
-            return f"bwrap did not answer within {PROBE_S * 1000:.0f} ms."
+        for _ in range(TRIES):
+            try:
+                async with asyncio.timeout(PROBE_S):
+                    return await self._try(bwrap)
+            except TimeoutError:
+                continue
+        return f"bwrap did not answer within {PROBE_S * 1000:.0f} ms, {TRIES} times."
 
     async def _try(self, bwrap: str) -> str | None:
         _, said = await _outcome([bwrap, "--help"])
