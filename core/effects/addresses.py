@@ -54,10 +54,10 @@ _LONGEST: Final = 39
 
 
 def is_public_address(text: str) -> bool:
-    """Whether `text` is a public unicast address in its one canonical spelling.
+    """Whether `text` is a public unicast address.
 
     Everything else is False and never an error: host names, special ranges, addresses that embed an IPv4
-    address, zones, ports, and spellings that some programs read as an address (`127.1`, `0x7f000001`).
+    address, zones, ports, and spellings that some programs read as an IPv4 address (`127.1`, `0x7f000001`).
     """
     if not isinstance(text, str) or not text.isascii() or not 2 <= len(text) <= _LONGEST:
         return False
@@ -76,6 +76,6 @@ def _public_v6(text: str) -> bool:
     if "%" in text:
         return False
     address = IPv6Address(text)
-    if str(address) != text or address not in OPEN_V6 or any(address in block for block in CLOSED_V6):
+    if "." in text or address not in OPEN_V6 or any(address in block for block in CLOSED_V6):
         return False
     return int(address) & int(ISATAP_MASK) != int(ISATAP)

@@ -180,8 +180,16 @@ def check_value(value: str, declaration: Declaration) -> None:
         raise SecretsError("too_long", f"A value has at most {LONGEST_SECRET:,} characters.", hint)
     if any(ord(c) < 32 or ord(c) == 127 for c in value):
         raise SecretsError("not_a_line", "A value is one line without control characters.", hint)
-    if declaration.header is not None and not value.isascii():
+    if any("\ud800" <= c <= "\udfff" for c in value):  # what reading makes of bytes that are not UTF-8
+        raise SecretsError("not_a_line", "A value is text in UTF-8.", hint)
+    if declaration.header is None:
+        return
+    if not value.isascii():
         raise SecretsError("not_a_line", "A value that is sent in a header is plain ASCII.", hint)
+    sent = declaration.format.replace("{secret}", value)
+    if sent != sent.strip():
+        message = "A value that is sent in a header does not begin or end with a blank."
+        raise SecretsError("not_a_line", message, hint)
 
 
 def set_credential(

@@ -1,7 +1,7 @@
 """Takes secrets out of bytes, in every encoding a server may plausibly echo them in, wherever chunks are cut.
 
 Caught, in any mixture within a family: the secret raw or inside a rendered format (`Bearer x`); percent
-encoding of any or all bytes, plus for a blank; JSON and JavaScript escapes; HTML entities by name or number;
+encoding of any or all bytes, plus for a blank; JSON, JavaScript and Python escapes; HTML entities by name or number;
 hexadecimal in any case, bytes perhaps apart by one of ` :,_-`; Base64 in either alphabet, padded or not, wrapped
 or not, at any alignment and so inside `Basic`.
 

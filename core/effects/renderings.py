@@ -93,7 +93,14 @@ def _byte(byte: int) -> list[Unit]:
 def _javascript(character: str) -> list[Unit]:
     halves = character.encode("utf-16-be").hex()
     escapes = [rb"\\u" + _hex_digits(halves[i : i + 4]) for i in range(0, len(halves), 4)]
-    units = [Unit(b"".join(escapes), 6 * len(escapes))]
+    number = _hex_digits(f"{ord(character):x}")
+    units = [
+        Unit(b"".join(escapes), 6 * len(escapes)),
+        Unit(rb"\\u\{0{0,%d}%s\}" % (_ZEROS, number), _ZEROS + 10),
+        Unit(rb"\\U0{0,%d}%s" % (8 - len(f"{ord(character):x}"), number), 10),
+    ]
+    if "\x80" <= character <= "\xff":
+        units.append(Unit(rb"\\x" + number, 4))
     if short := _SHORT_ESCAPES.get(character):
         units.append(Unit(rb"\\" + re.escape(short.encode()), 2))
     return units

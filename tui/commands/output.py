@@ -163,8 +163,11 @@ def _sentence(words: str) -> str:
 
 
 def _command(error: Any) -> str:
-    context = getattr(error, "ctx", None)
-    return f"{context.info_name} " if context is not None and context.parent is not None else ""
+    """The words of the command it is about, each with a blank after it; none for `artificer` itself."""
+    context, words = getattr(error, "ctx", None), ""
+    while context is not None and context.parent is not None:
+        context, words = context.parent, f"{context.info_name} {words}"
+    return words
 
 
 def short(digest: Any) -> str:

@@ -133,6 +133,7 @@ def test_how_a_value_is_sent_is_said_without_it(declaration: Declaration, words:
         ("x" * 16_385, "too_long"),
         ("two\nlines of it", "not_a_line"),
         ("größerer", "not_a_line"),
+        ("pasted-with-a-blank ", "not_a_line"),
     ],
 )
 def test_a_value_that_cannot_be_sent_is_refused_without_being_quoted(value: str, code: str) -> None:
@@ -140,6 +141,12 @@ def test_a_value_that_cannot_be_sent_is_refused_without_being_quoted(value: str,
         check_value(value, TOKEN)
     assert caught.value.code == code
     assert value not in f"{caught.value} {caught.value.hint}"
+
+
+def test_what_is_no_text_is_refused_however_it_would_be_sent() -> None:
+    for way in (TOKEN, Declaration("token", ("a.b",), query="key"), Declaration("token", ("a.b",), basic_user="bob")):
+        with pytest.raises(SecretsError, match="UTF-8"):
+            check_value(b"\xff\xfe not UTF-8".decode("utf-8", "surrogateescape"), way)
 
 
 # --- declarations and values ---------------------------------------------------------------------------

@@ -59,6 +59,10 @@ WHOLE: dict[str, Callable[[str], bytes]] = {
     "hex upper": lambda s: s.encode().hex().upper().encode(),
     "hex colons": lambda s: s.encode().hex(":").encode(),
     "hex blanks": lambda s: s.encode().hex(" ").encode(),
+    "javascript braces": lambda s: "".join(f"\\u{{{ord(c):x}}}" for c in s).encode(),
+    "javascript braces padded": lambda s: "".join(f"\\u{{{ord(c):06X}}}" for c in s).encode(),
+    "python units": lambda s: "".join(f"\\U{ord(c):08x}" for c in s).encode(),
+    "python ascii": lambda s: ascii(s)[1:-1].encode(),
     "hex escapes": lambda s: "".join(f"\\x{b:02x}" for b in s.encode()).encode(),
 }
 

@@ -30,6 +30,10 @@ def test_a_mistake_in_the_command_line_exits_2_with_where_to_look(home: Path, wo
     assert "--help" in error["hint"]
 
 
+def test_a_mistake_in_a_command_of_a_group_is_sent_to_that_command_s_help(home: Path) -> None:
+    assert expecting(2, "credentials", "remove", "agent").error["hint"] == "See: artificer credentials remove --help"
+
+
 def test_help_names_every_command(home: Path) -> None:
     words = artificer("--help", json=False).out
     for command in (
