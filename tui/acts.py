@@ -88,6 +88,7 @@ class ActingApp(App[int]):
 
         try:
             move = await asyncio.to_thread(self.shelf.plan, agent, digest, rollback=rollback)
+            self.clear_notifications()  # what was said before would lie over what is asked
             if not await self.push_screen_wait(MoveScreen(move, self.shelf.host.now())):
                 self.notify("Left as it was.", markup=False)
                 return
@@ -239,7 +240,8 @@ class ActingApp(App[int]):
             name = path if path is not None and known else self.shelf.persona(agent, digest)
             code = await self._in_terminal([*command, str(directory / name)])
         except (SuspendNotSupported, OSError) as error:
-            self._say_no("The editor did not start", f"{' '.join(command)}: {error}")
+            why = "there is no such program" if isinstance(error, FileNotFoundError) else str(error)
+            self._say_no("The editor did not start", f"{command[0]}: {why}. Set EDITOR to one that is here.")
             return
         if code != 0:
             self._say_no("Nothing was saved", f"{command[0]} ended with {code}. The files are in {directory}.")
@@ -260,16 +262,30 @@ class ActingApp(App[int]):
                 )
 
     async def _in_terminal(self, command: Sequence[str]) -> int:
-        """Give the terminal to a program until it ends; its exit code. Sessions go on meanwhile, nothing is drawn."""
+        """Give the terminal to a program until it ends; its exit code. Sessions go on meanwhile, nothing is drawn.
+
+        Nothing may be raised while the terminal is lent: it would not be taken back.
+        """
+        failure: OSError | None = None
+        code = 0
         with self.batch_update(), self.suspend():
-            process = await asyncio.create_subprocess_exec(*command, stderr=sys.__stderr__)
-            self.terminal_lent = True
             try:
-                return await process.wait()
-            finally:
-                self.terminal_lent = False
-                if process.returncode is None:
-                    process.terminate()
+                code = await self._lent(command)
+            except OSError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+        return code
+
+    async def _lent(self, command: Sequence[str]) -> int:
+        process = await asyncio.create_subprocess_exec(*command, stderr=sys.__stderr__)
+        self.terminal_lent = True
+        try:
+            return await process.wait()
+        finally:
+            self.terminal_lent = False
+            if process.returncode is None:
+                process.terminate()
 
     # --- sessions ----------------------------------------------------------------------------------
 

@@ -59,8 +59,14 @@ class ChatPane(VerticalScroll):
         self._hold_end()
 
     def _hold_end(self) -> None:
-        """Keep the latest in view. Only where there is more than fits: an anchored pane puts less at its bottom."""
-        self.anchor(self._following and self.max_scroll_y > 0)
+        """Keep the latest in view. Only where there is more than fits: an anchored pane puts less at its bottom.
+        A card that is higher than the pane is read from its top."""
+        card = self.card if self._following else None
+        if card is not None and card.outer_size.height > self.size.height > 0:
+            self.anchor(False)
+            self.scroll_to(y=card.virtual_region.y, animate=False, immediate=True)
+        else:
+            self.anchor(self._following and self.max_scroll_y > 0)
 
     def watch_virtual_size(self) -> None:
         """An anchored pane moves with its content without painting its bar anew."""
@@ -159,6 +165,11 @@ class ChatPane(VerticalScroll):
         self._following = True
         self._hold_end()
         self.scroll_end(animate=False)
+
+    def page(self, step: int) -> None:
+        """Scroll by a page, from wherever the focus is."""
+        self.anchor(False)
+        self.scroll_relative(y=step * max(1, self.size.height - 1), animate=False)
 
     # --- the beginning -----------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from textual.message import Message
 from core import Event
 from tui.view.events import event_line
 from tui.view.text import Line, Tone, line
-from tui.widgets.lines import LineView
+from tui.widgets.lines import LineView, fit
 
 PAGE: Final = 200
 KEPT_PAGES: Final = 20
@@ -83,7 +83,8 @@ class TranscriptPane(LineView):
         offset = y % PAGE
         spans = page[offset] if offset < len(page) else line(("…", Tone.DIM))
         here = self.has_focus and y + 1 == (self.at or self._last)
-        return (*line(("› " if here else "  ", Tone.STRONG)), *spans)
+        row = (*line(("› " if here else "  ", Tone.STRONG)), *spans)
+        return fit(row, self.scrollable_content_region.width)[0]
 
     def _load(self, number: int) -> list[Line]:
         if self._read is None:

@@ -148,6 +148,12 @@ class AgentScreen(AgentPanes):
         else:
             self.post_message(HomeWanted())
 
+    @on(Composer.Paged)
+    def _paged(self, event: Composer.Paged) -> None:
+        """A page of the list, while writing."""
+        for rows in self.query(RevisionsPane).results(RevisionsPane):
+            rows.action_page(event.step)
+
     @on(Composer.Sent)
     def _sent(self, event: Composer.Sent) -> None:
         self.post_message(RunWanted(self.agent_name, self.ref, event.text, self.changing))

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, Static
 
@@ -79,10 +79,13 @@ class RunScreen(Screen[None]):
         yield KeyBar(id="keys")
 
     def on_mount(self) -> None:
-        """All of it at first; moving over the checks narrows it."""
+        """All of it at first; opening a check narrows it. The cursor begins on the first that failed."""
         self.query_one("#checks").border_title = "Checks"
         rows = self.query_one(RowList)
         rows.show(check_rows(self._validation))
+        failed = [number for number, check in enumerate(self._validation.checks) if not check.get("passed")]
+        if failed:
+            rows.select(str(failed[0]))
         rows.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -102,13 +105,20 @@ class RunScreen(Screen[None]):
 
 
 class YesScreen(ModalScreen[bool]):
-    """A question with two answers: a title, lines (wrapped ones are indented by `hang`), and what a yes does."""
+    """A question with two answers: a title, lines (wrapped ones are indented by `hang`), and what a yes does.
+
+    What does not fit is scrolled; the keys always show.
+    """
 
     CSS_PATH = "dialogs.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y,enter", "answer(True)", "yes", id="move.yes", tooltip="Do it"),
         Binding("n,escape", "answer(False)", "no", id="move.no", tooltip="Leave everything as it is"),
+        Binding("up,k", "scroll(-1)", "Up", show=False, id="move.up", tooltip="Scroll up"),
+        Binding("down,j", "scroll(1)", "Down", show=False, id="move.down", tooltip="Scroll down"),
+        Binding("pageup", "scroll(-9)", "Page up", show=False, id="move.page_up", tooltip="Scroll up further"),
+        Binding("pagedown", "scroll(9)", "Page down", show=False, id="move.page_down", tooltip="Scroll down further"),
     ]
 
     def __init__(self, title: str, words: Sequence[Line], verb: str, *, hang: int = 0) -> None:
@@ -120,8 +130,27 @@ class YesScreen(ModalScreen[bool]):
         box = Vertical(id="dialog")
         box.border_title = to_content((line(self._heading),))
         with box:
-            keys = line(("y", Tone.STRONG), f" {self._verb}    ", ("n", Tone.STRONG), " leave it")
-            yield Lines([(spans, self._hang) for spans in (*self._body, (), keys)])
+            with VerticalScroll(id="said", can_focus=False):
+                yield Lines([(spans, self._hang) for spans in self._body])
+            yield Lines([((), 0), (self._keys(), 0)], id="answers")
+
+    def _keys(self, scrolls: bool = False) -> Line:
+        more = ("    ", ("↑↓", Tone.STRONG), " read on") if scrolls else ()
+        return line(("y", Tone.STRONG), f" {self._verb}    ", ("n", Tone.STRONG), " leave it", *more)
+
+    def on_resize(self) -> None:
+        """The words get the rows that border, padding and keys leave."""
+        said = self.query_one("#said", VerticalScroll)
+        said.styles.max_height = max(1, self.size.height * 9 // 10 - 6)
+        self.call_after_refresh(self._show_keys)
+
+    def _show_keys(self) -> None:
+        said = self.query_one("#said", VerticalScroll)
+        self.query_one("#answers", Lines).show([((), 0), (self._keys(said.max_scroll_y > 0), 0)])
+
+    def action_scroll(self, rows: int) -> None:
+        """Read on, or back."""
+        self.query_one("#said", VerticalScroll).scroll_relative(y=rows, animate=False)
 
     def action_answer(self, yes: bool) -> None:
         """Close with the answer."""

@@ -9,9 +9,10 @@ from textual.binding import Binding, BindingType
 from tui.view.text import Line, Tone, line
 
 INTRO: tuple[Line, ...] = (
-    line("The sign at the top says whose turn it is: ● ⚿ ! ⟳ ◔ yours, ▸ the agent's, ✓ nobody's, ✗ it failed."),
+    line("The sign at the top says whose turn it is: ● ⚿ ! ⟳ ◔ ‖ yours, ▸ the agent's, ✓ ■ nobody's, ⊘ ✗ it failed."),
     line("What you write always goes to the session on screen: it answers what it asks, or says more."),
     line("A card never takes a key from the composer: press escape first, then its keys act."),
+    line("While you write, page up and page down scroll what stands above."),
     line("Lists: arrows or j k move, enter opens. Select text with the mouse, then copy it with F8."),
     (),
 )

@@ -249,6 +249,12 @@ class HomeScreen(QuietScreen[None]):
             self._writing = True
             self.post_message(WritingBegun())
 
+    @on(Composer.Paged)
+    def _paged(self, event: Composer.Paged) -> None:
+        """A page of the list, while writing."""
+        for rows in self.query(RowList).results(RowList):
+            rows.action_page(event.step)
+
     @on(Composer.Sent)
     def _sent(self, event: Composer.Sent) -> None:
         self.post_message(self.BuildWanted(event.text, event.composer))

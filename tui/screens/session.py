@@ -330,6 +330,7 @@ class SessionScreen(KeepsSecrets):
             self.notify(why, severity="warning", markup=False)
             return False
         self.queued += running
+        await self.query_one(ChatPane).action_latest()
         if self.info is not None and not running and self.desk.foreign(self.session):
             self.notify("Handed to the process that drives it; it is read at its next turn.", markup=False)
         self._show_status()

@@ -115,7 +115,7 @@ class SessionPanes(AgentPanes):
             self.query_one(f"#{name}").display = name == self.pane if narrow else name in (self.upper, self.lower)
         self.query_one("#chat").display = not narrow or self.pane == "chat"
         self.query_one("#side").display = not narrow or self.pane != "chat"
-        self.query_one("#tabs", Bar).left = tabs(self.pane)
+        self.query_one("#tabs", Bar).left = tabs(self.pane, self.size.width - 2)
         for name in UPPER:
             self.query_one(f"#{name}").border_title = "F3 Workspace  " + tabs_title(UPPER, self.upper)
         for name in LOWER:
@@ -165,9 +165,21 @@ class SessionPanes(AgentPanes):
         card = self.query_one(ChatPane).card
         if card is not None and self.query_one("#chat").display:
             card.enter()
-            card.scroll_visible(animate=False)
         else:
             self.query_one(f"#{self.pane if self.pane != 'chat' else 'chat'}").focus()
+
+    @on(Composer.Paged)
+    def _paged(self, event: Composer.Paged) -> None:
+        """Read back in the conversation while writing; where another pane shows instead, in that."""
+        if self.query_one("#chat").display:
+            self.query_one(ChatPane).page(event.step)
+            return
+        pane = self.query_one(f"#{self.pane}")
+        turn = getattr(pane, "action_page", None)
+        if turn is not None:
+            turn(event.step)
+        else:
+            pane.scroll_relative(y=event.step * max(1, pane.size.height - 1), animate=False)
 
     @on(RowList.Chosen, "#files")
     async def _file_chosen(self, event: RowList.Chosen) -> None:

@@ -139,14 +139,11 @@ def check_rows(run: ValidationRun) -> tuple[Row, ...]:
 
 
 def run_lines(run: ValidationRun, now: str, check: int | None = None) -> tuple[Line, ...]:
-    """A run in full: verdict, environment, problems with their hints, and the log of one check (or of all)."""
+    """A run in full: verdict, problems with their hints, environment, and the log of one check (or of all)."""
     word = ("✓ passed", Tone.STRONG) if run.passed else ("✗ failed", Tone.FAIL)
     lines: list[Line] = [
         line(word, f"  {short(run.digest)}  {when(run.at, now)}"),
         line((f"run {run.id} · checks {run.checks_version} · it says well-formed, never good", Tone.DIM)),
-        (),
-        line(("environment", Tone.DIM)),
-        *(line((f"  {name}: ", Tone.DIM), one_line(str(value))) for name, value in run.environment.items()),
         (),
     ]
     if run.problems:
@@ -154,6 +151,11 @@ def run_lines(run: ValidationRun, now: str, check: int | None = None) -> tuple[L
         for problem in run.problems:
             lines += problem_lines(problem)
         lines.append(())
+    lines += [
+        line(("environment", Tone.DIM)),
+        *(line((f"  {name}: ", Tone.DIM), one_line(str(value))) for name, value in run.environment.items()),
+        (),
+    ]
     for number, one in enumerate(run.checks):
         if check is None or number == check:
             lines += _check_lines(one)

@@ -117,9 +117,17 @@ def _question(stop: Stop, waiting: Waiting) -> Card:
         tuple(Key(str(c.number), c.label, send=c.id) for c in choices[:9]),
         " · ".join(parts),
         multiple=waiting.multiple,
-        prompt="Answer by number, or in your own words" if waiting.free_text else "Answer by number",
+        prompt=_prompt(waiting, count),
         waiting=waiting,
     )
+
+
+def _prompt(waiting: Waiting, count: int) -> str:
+    """What the composer says: the whole of how to answer, as the card's own foot may be out of view."""
+    if not count:
+        return "Your answer"
+    several = " · several as 1,3 or all" if waiting.multiple else ""
+    return f"Answer by number{several}{', or in your own words' if waiting.free_text else ''}"
 
 
 _APPROVAL_KEYS = {"once": "y", "session": "s", "always": "a", "deny": "n"}

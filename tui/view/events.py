@@ -33,7 +33,10 @@ def _words(event: Event) -> tuple[Tone, str]:
         case "started":
             return Tone.DIM, one_line(", ".join(f"{k} {v}" for k, v in data.items() if v not in (None, {}, "")), WIDTH)
         case "message":
-            return Tone.PLAIN, f"{data.get('role')}: {one_line(str(data.get('text', '')), WIDTH)}"
+            text = one_line(str(data.get("text", "")), WIDTH)
+            if not text.strip():  # a turn of calls alone; they follow
+                return Tone.DIM, f"{data.get('role')}: no words"
+            return Tone.PLAIN, f"{data.get('role')}: {text}"
         case "tool_call":
             args = data.get("args")
             return Tone.PLAIN, gist(str(data.get("tool")), args if isinstance(args, Mapping) else {})

@@ -75,6 +75,6 @@ def state(of: Stop | Other) -> State:
         case Stop.CANCELLED:
             return State("■", "stopped by you", Tone.DIM)
         case Stop.PROVIDER_ERROR:
-            return State("✗", "provider error", Tone.FAIL, True)
+            return State("✗", "your turn · provider error", Tone.FAIL, True)
         case Stop.PLATFORM_ERROR:
-            return State("✗", "Artificer error", Tone.FAIL, True)
+            return State("✗", "your turn · Artificer error", Tone.FAIL, True)

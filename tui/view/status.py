@@ -40,14 +40,23 @@ def status(
     if info is None:
         return Status(line(("new", Tone.STRONG)), state, (), ())
     name = line((session_name(info), Tone.STRONG), ("" if info.kind == "builder" else f" · {info.kind}", Tone.DIM))
-    parts = [info.provider, info.model or model, sandbox or info.sandbox or ""]
-    around = " · ".join(part for part in parts if part)
-    words = line(
-        (around, Tone.DIM),
-        (" unsafe" if unsafe else "", Tone.FAIL),
-        (" · followed, another process drives it" if foreign else "", Tone.DIM),
-        (f" · {plural(queued, 'message')} not read yet" if queued else "", Tone.DIM),
-    )
+    kind = sandbox or info.sandbox or ""
+    thinks = [part for part in (info.provider, info.model or model) if part]
+    isolates = line((kind, Tone.DIM), (" unsafe" if unsafe else "", Tone.FAIL))
+    notes = []
+    if foreign:
+        notes.append("followed, another process drives it")
+    if queued:
+        notes.append(f"{plural(queued, 'message')} not read yet")
+    before = line((" · ".join(thinks), Tone.DIM))
+    after = line((" · ".join(notes), Tone.DIM))
+    # Where the room is short the end is cut: there, what is out of the ordinary comes first.
+    short = (isolates, after, before) if unsafe else (after, before, isolates)
+    parts = short if narrow else (before, isolates, after)
+    words: Line = ()
+    for part in parts:
+        if any(span.text for span in part):
+            words = (*words, *line((" · " if words else "", Tone.DIM)), *part)
     return Status(name, state, words, line((figures(info, narrow=narrow), Tone.DIM)))
 
 

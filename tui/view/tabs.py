@@ -21,14 +21,21 @@ LABELS = {
 }
 
 
-def tabs(current: str) -> Line:
-    """All panes with their keys, the current one bold: what narrow screens show instead of more panes."""
+def tabs(current: str, width: int = 80) -> Line:
+    """All panes with their keys, the current one bold: what narrow screens show instead of more panes. Where `width`
+    is too small for all names, of those that share a key only one stands."""
+    whole = _tabs(current, UPPER, "   ")
+    shared = (current if current in UPPER else UPPER[0],)
+    return whole if sum(len(span.text) for span in whole) - 3 <= width else _tabs(current, shared, " ")
+
+
+def _tabs(current: str, upper: Sequence[str], gap: str) -> Line:
     parts: list[str | tuple[str, Tone]] = []
-    for key, names in (("F2", ("chat",)), ("F3", UPPER), *((f"F{n}", (name,)) for n, name in enumerate(LOWER, 4))):
+    for key, names in (("F2", ("chat",)), ("F3", upper), *((f"F{n}", (name,)) for n, name in enumerate(LOWER, 4))):
         parts.append((f"{key} ", Tone.DIM))
         for name in names:
             last = name == names[-1]
-            parts += [(LABELS[name], Tone.STRONG if name == current else Tone.DIM), "   " if last else " · "]
+            parts += [(LABELS[name], Tone.STRONG if name == current else Tone.DIM), gap if last else " · "]
     return line(*parts)
 
 

@@ -9,7 +9,9 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.geometry import Region
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Input
 
 from core import Stop
@@ -103,10 +105,20 @@ class CardBox(Vertical, can_focus=True):
 
     def enter(self) -> None:
         """Take the focus: the value that is asked for first, or the card's own keys."""
-        for box in self.query(Input).results(Input):
+        box = next(iter(self.query(Input).results(Input)), None)
+        if box is not None:
             box.focus()
-            return
-        self.focus()
+        else:
+            self.focus(scroll_visible=not self._higher)
+        if self._higher:
+            self._keep_in_view()
+        else:
+            self.scroll_visible(animate=False)
+
+    @property
+    def _higher(self) -> bool:
+        """Whether it is higher than its pane."""
+        return isinstance(self.parent, Widget) and self.outer_size.height > self.parent.size.height
 
     def show(self, asked: Asked) -> None:
         """Take a new state of the same card."""
@@ -134,7 +146,8 @@ class CardBox(Vertical, can_focus=True):
         if not asked.active:
             said = [(f"  → {asked.answer}", Tone.PLAIN)] if asked.answer else []
             return [(line((f"{card.sign} {card.title}", Tone.DIM), *said), 2)]
-        lines: list[Hanging] = [(spans, 2) for spans in card.body]
+        # What follows a label is set off from it; plain words are a paragraph.
+        lines: list[Hanging] = [(spans, 2 if spans and spans[0].tone is Tone.DIM else 0) for spans in card.body]
         if (card.choices and not card.keys) or (card.choices and card.keys[0].key == "1"):
             lines += [self._choice(n) for n in range(len(card.choices))]
         elif self._can_store and card.names:
@@ -213,6 +226,22 @@ class CardBox(Vertical, can_focus=True):
         """Another option."""
         self.at = min(max(self.at + step, 0), len(self.card.choices) - 1)
         self._redraw()
+        self._keep_in_view()
+
+    def _keep_in_view(self) -> None:
+        """A card may be higher than its pane: show the option under the cursor; with the first, what is asked; with
+        the last, how to answer."""
+        parent = self.parent
+        if not self._higher or not isinstance(parent, Widget) or not self.card.choices:
+            return
+        text = self.query_one(".card--text", Lines)
+        row, rows = text.rows_of(len(self.card.body) + self.at)
+        top = self.virtual_region.y + self.gutter.top + text.virtual_region.y + row
+        if self.at == 0:
+            rows, top = rows + top - self.virtual_region.y, self.virtual_region.y
+        elif self.at == len(self.card.choices) - 1:
+            rows = self.virtual_region.bottom - top
+        parent.scroll_to_region(Region(0, top, 1, rows), animate=False, immediate=True, x_axis=False)
 
     def action_take(self) -> None:
         """Answer with the marked options, or the one under the cursor."""

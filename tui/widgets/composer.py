@@ -30,6 +30,22 @@ class Composer(TextArea):
             key_display="^j",
             tooltip="Start a new line",
         ),
+        Binding(
+            "pageup",
+            "cursor_page_up",
+            "page up",
+            show=False,
+            id="composer.page_up",
+            tooltip="A page up, in what is above",
+        ),
+        Binding(
+            "pagedown",
+            "cursor_page_down",
+            "page down",
+            show=False,
+            id="composer.page_down",
+            tooltip="A page down, in what is above",
+        ),
     ]
 
     @dataclass
@@ -43,6 +59,12 @@ class Composer(TextArea):
         def control(self) -> Composer:
             """The composer it came from."""
             return self.composer
+
+    @dataclass
+    class Paged(Message):
+        """The person wants to read on above while they write: a page up (-1) or down (1)."""
+
+        step: int
 
     def __init__(self, prompt: str = "", *, history: Sequence[str] = (), id: str | None = None) -> None:
         super().__init__(
@@ -118,6 +140,22 @@ class Composer(TextArea):
         self.text = text + self.text
         self.move_cursor(self.document.end)
         self.focus()
+
+    # --- reading on while writing ------------------------------------------------------------------
+
+    def action_cursor_page_up(self) -> None:
+        """A page up: of a text too long for the field in itself, else of what stands above."""
+        if self.max_scroll_y > 0:
+            super().action_cursor_page_up()
+        else:
+            self.post_message(self.Paged(-1))
+
+    def action_cursor_page_down(self) -> None:
+        """A page down, likewise."""
+        if self.max_scroll_y > 0:
+            super().action_cursor_page_down()
+        else:
+            self.post_message(self.Paged(1))
 
     # --- history -----------------------------------------------------------------------------------
 

@@ -41,8 +41,8 @@ Hanging = tuple[Line, int]
 class Lines(Widget):
     """Lines that wrap with a hanging indent."""
 
-    def __init__(self, lines: Sequence[Hanging], *, classes: str | None = None) -> None:
-        super().__init__(classes=classes)
+    def __init__(self, lines: Sequence[Hanging], *, classes: str | None = None, id: str | None = None) -> None:
+        super().__init__(classes=classes, id=id)
         self._hanging = tuple(lines)
 
     def show(self, lines: Sequence[Hanging]) -> None:
@@ -55,6 +55,11 @@ class Lines(Widget):
 
     def _height(self, lines: Sequence[Hanging], width: int) -> int:
         return sum(len(wrap(spans, max(1, width), hang)) for spans, hang in lines)
+
+    def rows_of(self, number: int) -> tuple[int, int]:
+        """Where line `number` stands as wrapped now: its first row, 0-based, and how many it takes."""
+        width = self.size.width
+        return self._height(self._hanging[:number], width), self._height(self._hanging[number : number + 1], width)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As many rows as it wraps to."""

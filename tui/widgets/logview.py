@@ -40,11 +40,13 @@ class LogView(LineView):
 
     @property
     def line_count(self) -> int:
-        """Lines in the buffer, and one that says how many left it."""
-        return len(self._lines) + bool(self.dropped)
+        """Lines in the buffer, and one that says how many left it, or that there are none."""
+        return (len(self._lines) + bool(self.dropped)) or 1
 
     def get_line(self, y: int) -> Line:
         """A line of the buffer."""
+        if not self._lines:
+            return line(("no command has run yet", Tone.DIM))
         if self.dropped:
             if y == 0:
                 return line((f"… {self.dropped:,} earlier lines are in the transcript", Tone.DIM))
@@ -88,3 +90,4 @@ class LogView(LineView):
     def on_mount(self) -> None:
         """Show what came before there was anything to show it on."""
         self.flush()
+        self.resized(self._wide)

@@ -19,7 +19,16 @@ def test_no_two_stops_say_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    "stop", [Stop.AWAITING_USER, Stop.NEEDS_CREDENTIALS, Stop.NEEDS_APPROVAL, Stop.DOOM_LOOP, Stop.BUDGET]
+    "stop",
+    [
+        Stop.AWAITING_USER,
+        Stop.NEEDS_CREDENTIALS,
+        Stop.NEEDS_APPROVAL,
+        Stop.DOOM_LOOP,
+        Stop.BUDGET,
+        Stop.PROVIDER_ERROR,
+        Stop.PLATFORM_ERROR,
+    ],
 )
 def test_what_waits_for_the_person_says_so(stop: Stop) -> None:
     assert state(stop).yours
