@@ -13,13 +13,15 @@ from core.stops import Option, Waiting
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A valid answer. `choice` are option ids (empty for words of the person's own); `text` what they typed;
-    `verb` is what to do for a doom loop or budget (`hint`, `retry`, `switch`, `extend`, `end`) with `value`."""
+    `verb` is what to do for a doom loop, budget or credential (`hint`, `retry`, `switch`, `extend`, `end`) with
+    `value`; `note` is what the person is told of how it was taken."""
 
     kind: str
     text: str
     choice: tuple[str, ...] = ()
     verb: str | None = None
     value: str | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,11 @@ def read_answer(waiting: Waiting, text: str) -> Answer | NoAnswer:
         case "approval":
             return _approval(waiting, text)
         case "doom_loop":
-            return _doom_loop(text)
+            return _doom_loop(_one(waiting.options, text) or text)
         case "budget":
-            return _budget(text)
+            return _budget(_one(waiting.options, text) or text)
         case "credentials":
-            verb = "end" if text.casefold() in ("end", "deny", "no") else "retry"
-            return Answer("credentials", text, verb=verb)
+            return _credentials(_one(waiting.options, text) or text)
         case _:
             return Answer(waiting.kind, text)
 
@@ -114,6 +115,20 @@ def _approval(waiting: Waiting, text: str) -> Answer | NoAnswer:
         return Answer("approval", text, choice)
     allowed = ", ".join(option.id for option in waiting.options)
     return NoAnswer(f"{text!r} is no decision: {allowed}.")
+
+
+_GOING_ON = ("retry", "", "y", "yes", "ok", "set", "done", "go on", "continue", "again")
+
+
+def _credentials(text: str) -> Answer:
+    """Going on or ending. Whatever else is typed may be the value itself, and is kept nowhere."""
+    word = text.casefold()
+    if word in ("end", "deny", "no"):
+        return Answer("credentials", text, verb="end")
+    if word in _GOING_ON:
+        return Answer("credentials", text, verb="retry")
+    note = "What was typed was taken as `retry` and not kept: a value is set with `artificer credentials set` alone."
+    return Answer("credentials", "", verb="retry", note=note)
 
 
 def _doom_loop(text: str) -> Answer | NoAnswer:

@@ -119,7 +119,7 @@ class Intake:
             case "budget":
                 self._store(given, self._extended(waiting.id, answer.value or "0"))
             case _:
-                self._store(given)
+                self._store(given, *([("notice", {"text": answer.note})] if answer.note else []))
         return None
 
     def _approve(self, given: Pair, waiting: Waiting, scope: str) -> None:

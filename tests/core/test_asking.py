@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from core import Option, Stop, Waiting, read_answer
-from core.answers import NoAnswer
+from core.answers import Answer, NoAnswer
 from tests.harness.eval_driver import EvalDriver, OneSandbox, Stage, tool
 from tests.harness.scripted import call
 
@@ -297,6 +297,38 @@ async def test_a_question_with_two_options_of_one_id_is_a_result_not_a_stop(tmp_
 def test_all_is_no_option_of_a_question_that_takes_one() -> None:
     options = (Option("a", "A"), Option("b", "B"))
     assert isinstance(read_answer(Waiting("question", "c", "?", options, free_text=False), "all"), NoAnswer)
+
+
+OFFERS = {
+    "credentials": ("retry", "end"),
+    "doom_loop": ("hint", "retry", "switch", "end"),
+    "budget": ("extend", "end"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "verb"),
+    [
+        ("credentials", "1", "retry"),
+        ("credentials", "2", "end"),
+        ("credentials", "say end", "end"),
+        ("doom_loop", "2", "retry"),
+        ("doom_loop", "say end", "end"),
+        ("budget", "2", "end"),
+    ],
+)
+def test_what_is_offered_is_taken_by_number_or_label_whatever_is_waited_for(kind: str, text: str, verb: str) -> None:
+    options = tuple(Option(id, f"say {id}") for id in OFFERS[kind])
+    read = read_answer(Waiting(kind, "w", "?", options), text)  # type: ignore[arg-type]
+    assert isinstance(read, Answer)
+    assert read.verb == verb
+
+
+@pytest.mark.parametrize(("kind", "text"), [("doom_loop", "1"), ("doom_loop", "3"), ("budget", "1")])
+def test_an_option_that_needs_more_says_so_where_it_is_named_alone(kind: str, text: str) -> None:
+    options = tuple(Option(id, f"say {id}") for id in OFFERS[kind])
+    read = read_answer(Waiting(kind, "w", "?", options), text)  # type: ignore[arg-type]
+    assert isinstance(read, NoAnswer)
 
 
 def test_an_empty_answer_is_none() -> None:

@@ -77,6 +77,26 @@ async def test_in_an_answer_that_fits_no_option(tmp_path: Path) -> None:
     assert len(clean(stage)) == 1
 
 
+async def test_whatever_is_typed_where_a_value_is_waited_for_is_kept_nowhere(tmp_path: Path) -> None:
+    """A value need not look like a key."""
+    value, values = "no key by its looks", iter([False, True])
+
+    async def fetch(args: dict[str, Any], context: Any) -> ToolOutput:
+        if next(values):
+            return ToolOutput("fetched")
+        offers = (Option("retry", "it is set"), Option("end", "end here"))
+        waiting = Waiting("credentials", context.call, "A value?", offers)
+        return ToolOutput("", ok=False, stop=Stop.NEEDS_CREDENTIALS, waiting=waiting)
+
+    driver = EvalDriver(tools=[tool_with_context("fetch", fetch)])
+    stage = Stage(tmp_path, [[call("fetch")], "Done."], driver)
+    await stage.run("Hello")
+    assert (await stage.answer(value)).stop is Stop.COMPLETED
+    assert all(value not in str(event.to_json()) for event in stage.events())
+    (notice,) = stage.events("notice")
+    assert "artificer credentials set" in notice.data["text"]
+
+
 async def test_in_words_instead_of_an_answer(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [[inquire := call("inquire")], "I see."], asking())
     await stage.run("Hello")
