@@ -97,15 +97,18 @@ def save_revision(
     """Store the directory `path` as a revision and make it the agent's latest.
 
     Work in progress may be saved: an invalid bundle fails its validation later. What cannot be stored is a
-    tree with links, odd files, clashes or too much in it, and one that names no agent where `agent` does
-    not. `parents` default to the latest revision; a source and a licence that are not given stay the first
-    parent's, for what was edited still comes from there. Raises NotADirectoryError and StoreError.
+    tree with links, odd files, clashes or too much in it, one that names no agent where `agent` does
+    not, and any where `agent` can be no name. `parents` default to the latest revision; a source and a
+    licence that are not given stay the first parent's, for what was edited still comes from there. Raises
+    NotADirectoryError and StoreError.
     """
     survey = survey_tree(path, BUNDLE_CAPS)
     if survey.problems:
         return Saved(None, problems=tuple(survey.problems))
     root = open_directory(path)
     try:
+        if agent and (problem := _no_name(agent)):
+            return Saved(None, problems=(problem,))
         name = agent or _name_of(root, survey)
         if name is None:
             hint = "Add `name:` to agent.yaml, or say which agent it is."
@@ -128,6 +131,18 @@ def save_revision(
     revision = Revision(name, digest, tuple(parents), now(), by, message, entries, source, licence, session)
     created = store.add_revision(revision)
     return Saved(revision if created else store.revision(name, digest) or revision, created)
+
+
+def _no_name(agent: str) -> Problem | None:
+    """What is wrong with a name that a person gives: everything else goes by names that need no quoting."""
+    from core.bundle.fields import is_agent_name
+
+    if is_agent_name(agent):
+        return None
+    message = f"{agent[:80]!r} cannot name an agent"
+    return Problem(
+        ProblemCode.BAD_NAME, MANIFEST, message, "Use 1 to 64 lower-case letters, digits and hyphens, no hyphen first."
+    )
 
 
 def _name_of(root: int, survey: Survey) -> str | None:

@@ -73,6 +73,14 @@ def test_saving_under_another_name_is_another_agent(docs: str, tmp_path: Path) -
     assert [row["name"] for row in expecting(0, "agents").value] == [docs, "second"]
 
 
+@pytest.mark.parametrize("name", ["Two Words", "../up", "a@b", "-x", "line\nbreak", "x" * 65])
+def test_what_can_be_no_name_is_no_agents(docs: str, tmp_path: Path, name: str) -> None:
+    expecting(0, "checkout", docs, tmp_path / "edit")
+    (problem,) = expecting(1, "save", tmp_path / "edit", f"--agent={name}").error["problems"]
+    assert problem["code"] == "bad_name"
+    assert [row["name"] for row in expecting(0, "agents").value] == [docs]
+
+
 def test_a_checkout_never_writes_over_anything(docs: str, tmp_path: Path) -> None:
     target = tmp_path / "edit"
     target.mkdir()
