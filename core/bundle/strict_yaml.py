@@ -92,9 +92,10 @@ def load(data: bytes, path: str, *, strings: bool = False, first_line: int = 1) 
         message = str(error.problem or error.context or "cannot be read")
         # The C parser has a nesting limit of its own and meets it before we see the events.
         deep = "nesting depth" in message
-        builder.report(ProblemCode.YAML_TOO_DEEP if deep else ProblemCode.YAML_SYNTAX, line, message)
+        hint = "Nest less." if deep else "Mend the YAML there, or just above: quotes, indentation, brackets."
+        builder.report(ProblemCode.YAML_TOO_DEEP if deep else ProblemCode.YAML_SYNTAX, line, message, hint)
     except yaml.YAMLError:
-        builder.report(ProblemCode.YAML_SYNTAX, first_line, "holds a character that YAML does not allow")
+        builder.report(ProblemCode.YAML_SYNTAX, first_line, "holds a character YAML does not allow", "Take it out.")
     return document
 
 
@@ -158,10 +159,10 @@ class _Builder:
 
     def open(self, container: dict[str, Any] | list[Any], line: int) -> bool:
         if len(self.frames) >= MAX_DEPTH:
-            self.report(ProblemCode.YAML_TOO_DEEP, line, f"nests deeper than {MAX_DEPTH}")
+            self.report(ProblemCode.YAML_TOO_DEEP, line, f"nests deeper than {MAX_DEPTH}", "Nest less.")
             return True
         if self.frames and isinstance(self.frames[-1].container, dict) and self.frames[-1].key is _MISSING:
-            self.report(ProblemCode.YAML_SYNTAX, line, "a key must be a single word or text")
+            self.report(ProblemCode.YAML_SYNTAX, line, "a key must be a single word or text", "Quote the key.")
             return True
         loc = self.put(container, line)
         self.frames.append(_Frame(container, loc))
