@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -61,6 +62,7 @@ class Settings:
 
 
 _TYPES: Mapping[str, type] = {"context_window": int, "sandbox_ttl": int, "workspace_quota": int, "ca_bundle": Path}
+_LEAST: Mapping[str, int] = {"context_window": 1}
 _YOURS: Mapping[str, str] = {
     "allow_cidrs": "opens the sandbox",
     "ca_bundle": "opens the sandbox",
@@ -105,8 +107,6 @@ def load_settings(
         if text:
             values[name] = _typed(name, text, f"ARTIFICER_{name.upper()}")
             overrides.add(name)
-    if values.get("durability", "process") not in ("process", "full"):
-        raise SettingsError(f"durability is {values['durability']!r}; it takes process or full.")
     return Settings(**values, overrides=frozenset(overrides))
 
 
@@ -168,13 +168,18 @@ def _typed(name: str, value: Any, where: str) -> Any:
         return _index(value, where)
     if name == "acp_command":
         return _command(value, where)
+    if name == "durability" and value not in ("process", "full"):
+        raise SettingsError(f"{where}: durability is {value!r}; it takes process or full.")
     kind = _TYPES.get(name, str)
-    if kind is int and isinstance(value, str) and value.isdigit():
-        return int(value)
+    if kind is int and isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value.strip()):
+        value = int(value)
     if kind is Path and isinstance(value, str):
         return _file(name, value, where)
     if not isinstance(value, kind) or isinstance(value, bool):
         raise SettingsError(f"{where}: {name} is {value!r}; it takes {'a number' if kind is int else 'a text'}.")
+    least = _LEAST.get(name, 0)
+    if isinstance(value, int) and value < least:
+        raise SettingsError(f"{where}: {name} is {value}; it takes a number from {least} up.")
     return value
 
 

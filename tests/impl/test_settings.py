@@ -58,7 +58,9 @@ def test_an_empty_variable_is_none(sources: Sources) -> None:
         ('colour = "red"', "unknown setting 'colour'"),
         ("provider = 3", "takes a text"),
         ('context_window = "many"', "takes a number"),
-        ('durability = "eternal"', "process or full"),
+        ('durability = "eternal"', "artificer.toml: durability is .* process or full"),
+        ("context_window = 0", "from 1 up"),
+        ("[sandbox]\nttl = -1", "sandbox_ttl .* from 0 up"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_with_what_it_takes(sources: Sources, text: str, word: str) -> None:
