@@ -115,7 +115,7 @@ if TYPE_CHECKING:
     from core.lab.evaluator import Bench, Judged, evaluate, judged_by, totals
     from core.lab.experiment import Attempts, Experiment, load_experiment, run_experiment
     from core.lab.families import families_of, families_of_all
-    from core.lab.handover import Start, lay_out
+    from core.lab.handover import BadStart, Start, lay_out
     from core.lab.judging import Opinion, Preference, Rubric, SameFamily, refuse_kin
     from core.lab.labels import (
         LABEL_WORDS,
@@ -211,7 +211,7 @@ _HOMES = {
         "pairs_agreement"
     ),
     "core.lab.modeljudge": "JudgeDriver ModelJudge NoJudge",
-    "core.lab.handover": "Start lay_out",
+    "core.lab.handover": "BadStart Start lay_out",
     "core.lab.experiment": "Attempts Experiment load_experiment run_experiment",
     "core.lab.evaluator": "Bench Judged evaluate judged_by totals",
     "core.lab.comparison": "compare preferred",

@@ -294,6 +294,20 @@ def test_an_experiment_prints_its_cells_and_goes_on_where_it_was(docs: str, tmp_
     assert len(arms) == 3
 
 
+def test_what_a_comparison_cannot_begin_with_is_said(docs: str, tmp_path: Path) -> None:
+    words = ("compare", docs, docs, QUESTION, "--files")
+    assert expecting(1, *words, tmp_path / "no").error["code"] == "not_found"
+    assert expecting(0, "sessions").value[-1]["kind"] == "builder"
+    (tmp_path / "start").mkdir()
+    (tmp_path / "start" / "link").symlink_to("/etc/passwd")
+    assert expecting(1, *words, tmp_path / "start").error["code"] == "bad_start"
+
+
+def test_a_judge_that_is_not_there_is_refused_though_nothing_asks_it(docs: str, tmp_path: Path) -> None:
+    error = expecting(1, "eval", suite_of(tmp_path / "s"), docs, "--judge", "nobody").error
+    assert (error["code"], error["hint"]) == ("not_found", "List providers with: artificer providers")
+
+
 def test_an_experiment_that_cannot_be_used_is_said(docs: str, tmp_path: Path) -> None:
     file = experiment_of(tmp_path / "x.yaml")
     assert expecting(1, "experiment", tmp_path / "no.yaml").error["code"] == "bad_file"

@@ -57,6 +57,11 @@ def check_judge(
     return families_of_all(written)
 
 
+def refuse_unknown(host: Host, named: tuple[str, str | None]) -> None:
+    """Refused where there is no such judge."""
+    _model_judge(host, core.Supervisor(host), named, None, None)
+
+
 def bench_of(
     host: Host,
     supervisor: Supervisor,

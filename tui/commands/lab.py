@@ -23,6 +23,7 @@ from tui.commands.judges import (
     check_judge,
     preference_line,
     read_rubric,
+    refuse_unknown,
 )
 from tui.commands.sessions import Json, LimitWords, ModelName, ProviderName, SandboxName, find, limits
 
@@ -78,6 +79,7 @@ def compare(
     named = (judge, judge_model) if judge is not None else None
     others = check_judge(host, named, presets, setting, force_judge) if named else frozenset()
     spend, recorded = limits(limit), find(host, replay).id if replay else None
+    start = Beginning(_folder(files) if files else None)
     arms = [preset.id for preset in presets]
     record = Record.open(host, host.new_id(), "comparison", task, {"task": task, "replay": recorded, "arms": arms})
     common: dict[str, Any] = {
@@ -85,7 +87,7 @@ def compare(
         "limits": spend,
         "replay": recorded,
         "network": recorded is None,
-        "start": Beginning(files.resolve() if files else None),
+        "start": start,
     }
     jobs = [setting.job(preset, task, **common) for preset in presets]
     _unlock(host, presets)
@@ -108,6 +110,12 @@ def compare(
         if "preference" in pair:
             output.text(preference_line(pair["preference"]))
     return 0
+
+
+def _folder(path: Path) -> Path:
+    if not path.is_dir():
+        raise output.Refused("not_found", f"{path} is no folder.", "Name one that is there with --files.")
+    return path.resolve()
 
 
 def _short(arm: Mapping[str, Any]) -> str:
@@ -162,6 +170,9 @@ def evaluate(
     named = (judge, judge_model) if judge is not None else loaded.judge
     asks = any(check.kind == "judge" for case in cases for check in case.checks)
     others = check_judge(host, named, [preset], setting, force_judge) if named and asks else frozenset()
+    if judge is not None and not asks:
+        refuse_unknown(host, (judge, judge_model))
+        output.say("No check here is a judge's, so none is asked.")
     if asks and named is None:
         output.say("Some checks are a judge's: without --judge PROVIDER they stay unjudged, and their cases fail.")
     about = {"suite": loaded.to_json(), "agent": preset.agent, "digest": preset.digest, "cases": [c.id for c in cases]}
@@ -412,9 +423,8 @@ def _reading(path: str) -> Iterator[None]:
     try:
         yield
     except (BadSuite, UnsafeTree) as error:
-        for problem in error.problems:
-            output.say(f"{problem.path}: {problem.message}")
-        raise output.Refused("bad_file", f"Cannot use {path}: {error}.", "Mend what is named here.") from error
+        wrong = "".join(f"\n  {problem.path}: {problem.message}" for problem in error.problems)
+        raise output.Refused("bad_file", f"Cannot use {path}:{wrong}.", "Mend what is named here.") from error
     except NotADirectoryError as error:
         raise output.Refused("not_found", f"There is no folder {error.filename}.", "Name one that is there.") from error
     except NotAPreset as error:

@@ -143,6 +143,8 @@ def fail(error: Exception, *, json: bool) -> int:
             return said_no("not_found", f"There is no session {error}.", hint, as_json=json)
         case core.UnknownResource():
             return said_no("not_found", str(error), "List what there is with: artificer agents", as_json=json)
+        case core.BadStart():
+            return said_no("bad_start", str(error), "Mend the folder, or name another with --files.", as_json=json)
         case core.SandboxUnavailable():
             hint = "See what works here with: artificer doctor"
             return said_no("sandbox_unavailable", str(error), hint, as_json=json)
@@ -158,7 +160,9 @@ def fail(error: Exception, *, json: bool) -> int:
 
 
 def _sentence(words: str) -> str:
-    words = words[:1].upper() + words[1:]
+    """A sentence, unless it begins with what is no word: an id, a path or an address stays as it is typed."""
+    if words.partition(" ")[0].isalpha():
+        words = words[:1].upper() + words[1:]
     return words if words.endswith((".", "!", "?", ":")) else words + "."
 
 

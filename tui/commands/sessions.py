@@ -35,7 +35,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def build(
-    source: Annotated[str | None, typer.Argument(metavar="[SOURCE]", help="A folder or a git URL.")] = None,
+    source: Annotated[str | None, typer.Argument(metavar="SOURCE", help="A folder or a git URL.")] = None,
     agent: Annotated[str | None, typer.Option("--agent", help="Edit this agent.")] = None,
     message: Annotated[str | None, typer.Option("-m", "--message", help="What the agent should be.")] = None,
     provider: ProviderName = None,
@@ -410,7 +410,7 @@ def session_row(info: SessionInfo) -> dict[str, Any]:
 def _session_line(row: Any) -> str:
     state = row["stop"] if row["status"] == "stopped" else row["status"]
     agent = row["agent"] or "-"
-    return f"{row['id']}  {row['kind']:<8} {agent:<24} {state or '-':<18} {row['started'][:16]}  {row['summary'][:60]}"
+    return f"{row['id']}  {row['kind']:<10} {agent:<24} {state or '-':<18} {row['started'][:16]}  {row['summary'][:60]}"
 
 
 def _event_line(row: Any) -> str:

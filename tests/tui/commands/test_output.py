@@ -12,6 +12,7 @@ import pytest
 
 from tests.harness.commands import argv, artificer, environment, expecting
 from tests.harness.home import INPUTS
+from tui.commands.output import Refused, fail
 
 
 @pytest.mark.parametrize(
@@ -68,6 +69,21 @@ def test_an_error_names_the_next_step_and_starts_nothing(home: Path, words: tupl
     error = expecting(1, *words).error
     assert next_step in error["hint"]
     assert expecting(0, "sessions").value == []
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("nothing is there", "Nothing is there."),
+        ("ab1 is the beginning of two", "ab1 is the beginning of two."),
+        ("ssh:// addresses are not cloned.", "ssh:// addresses are not cloned."),
+    ],
+)
+def test_an_error_is_a_sentence_and_leaves_ids_and_addresses_as_they_are(
+    capsys: pytest.CaptureFixture[str], message: str, shown: str
+) -> None:
+    fail(Refused("not_found", message), json=False)
+    assert capsys.readouterr().err == f"{shown}\n"
 
 
 def test_an_unknown_provider_is_met_by_the_names_there_are(home: Path) -> None:
