@@ -70,6 +70,20 @@ async def test_an_empty_lab_says_which_command_fills_it(
         assert f"  artificer {words}" in shown(app)
 
 
+@pytest.mark.parametrize("size", [(80, 24), WIDE])
+async def test_the_first_record_that_comes_while_the_lab_is_open_shows(
+    on_stage: Stage, make_app: Make, size: tuple[int, int]
+) -> None:
+    labscenes.empty(on_stage)
+    app = make_app(on_stage)
+    async with app.run_test(size=size) as pilot:
+        await calm(pilot)
+        labscenes.comparisons(on_stage)
+        await until(pilot, lambda: "How deep is the water" in shown(app), "it is in the list")
+        await pilot.press("enter")
+        await until(pilot, lambda: "baseline" in shown(app), "and is read in full")
+
+
 async def test_a_session_opened_from_a_pair_leads_back_to_the_pair(on_stage: Stage, make_app: Make) -> None:
     done = on_stage.session("T", kind="arm", id="run-candidate", agent="harbour-clerk", stop="completed")
     labscenes.comparisons(on_stage)

@@ -144,12 +144,15 @@ class LabScreen(QuietScreen[None]):
         self.query_one("#top", Bar).right = headline(list(self.lab.infos.values()))
         nothing = self.query_one("#nothing", TextView)
         waited = nothing.has_focus
+        first = nothing.display and bool(infos)
         nothing.display = not infos
         nothing.border_title = f"{self.kind.capitalize()}s"
         if not infos:
             nothing.show(nothing_yet(self.kind))
         self._records.show([record_row(info, now, self.lab.known(info.id)) for info in infos])
         self._show_record()
+        if first:  # until now there was nothing to make room for
+            self._arrange()
         if waited:
             self._enter_list()
 

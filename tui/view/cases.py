@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rich.cells import cell_len
+
 from core import SessionInfo
 from tui.view.lab import (
     FAILED,
@@ -45,11 +47,12 @@ def case_state(row: Mapping[str, Any] | None, info: SessionInfo | None = None) -
 def case_rows(kept: Kept, labels: Mapping[str, Mapping[str, Any]]) -> tuple[Row, ...]:
     """All cases in the suite's order: sign and word, a person's label, the first thing that failed."""
     live = {kept.case_of[key]: info for key, info in kept.live.items() if key in kept.case_of}
-    return tuple(_case_row(case, kept.rows.get(case), live.get(case), labels.get(case)) for case in kept.planned)
+    width = min(NAME, max((cell_len(case) for case in kept.planned), default=NAME))
+    return tuple(_case_row(case, kept.rows.get(case), live.get(case), labels.get(case), width) for case in kept.planned)
 
 
 def _case_row(
-    case: str, row: Mapping[str, Any] | None, info: SessionInfo | None, label: Mapping[str, Any] | None
+    case: str, row: Mapping[str, Any] | None, info: SessionInfo | None, label: Mapping[str, Any] | None, width: int
 ) -> Row:
     state = case_state(row, info)
     said = _label_word(row, label)
@@ -59,7 +62,7 @@ def _case_row(
         words = str(failed[0].get("why") or failed[0].get("check")) if failed else str(row.get("why") or "")
     left = line(
         (f"{state!s:11}", state.tone),
-        column(case, NAME) + " ",
+        column(case, width) + "  ",
         *([(said + "  ", Tone.YOU if said.startswith("≠") else Tone.STRONG)] if said else []),
         (one_line(words, 120), Tone.DIM),
     )
