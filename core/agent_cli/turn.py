@@ -86,6 +86,7 @@ class Turn:
         self._answered = asyncio.Event()
         self._ours: set[str] = set()
         self._notices = 0
+        self._spoke = False
         how = {"route": given.provider.route, **({"effort": given.turn.effort} if given.turn.effort else {})}
         self._recorder = Recorder(log, given.provider.name, given.turn.model, how)
         self._door = ToolDoor(given.turn.tools, given.calls, self._recorder, self, given.provider.announces_calls)
@@ -209,10 +210,8 @@ class Turn:
         turn = replace(self._turn, native=self._native)
         charge = given.provider.record_cost(turn, self._figures, given.baseline, self._recorder.model)
         if charge is None:
-            if self._native is None or (self._end is not None and self._end.ending in ("error", "unknown_session")):
-                return [], {}
-            pair, columns = self.log.charge(None, None, given.provider.name, self._recorder.model)
-            return [pair], columns
+            failed = self._end is not None and self._end.ending in ("error", "unknown_session")
+            return ([], {}) if self._native is None or (failed and not self._spoke) else self._uncounted()
         pairs: list[Pair] = []
         if self._native is not None:
             body = given.provider.record_session(turn, self._native, charge.model, charge.total)
@@ -220,14 +219,23 @@ class Turn:
             body["transcript"] = str(kept) if kept is not None else None
             pairs.append(("provider_session", body))
         if not charge.usage.input_tokens and not charge.usage.output_tokens and not charge.usd:
-            return pairs, {}
+            if charge.usd is not None or not self._spoke:
+                return pairs, {}
+            uncounted, columns = self._uncounted()
+            return [*uncounted, *pairs], columns
         pair, columns = self.log.charge(charge.usage, charge.usd, given.provider.name, charge.model)
         return [pair, *pairs], columns
+
+    def _uncounted(self) -> tuple[list[Pair], dict[str, object]]:
+        """It answered, and did not say what that used: unknown, which is not nothing."""
+        pair, columns = self.log.charge(None, None, self.given.provider.name, self._recorder.model)
+        return [pair], columns
 
     # --- events ------------------------------------------------------------------------------------
 
     def _take(self, event: CliEvent) -> None:
         """One event of the CLI's. Raises StoreError."""
+        self._spoke = self._spoke or isinstance(event, CliDelta | CliText | CliCall)
         match event:
             case CliSession():
                 self._session(event)

@@ -168,6 +168,10 @@ def fit_id(text: str, pattern: re.Pattern[str], size: int = 24) -> str:
 # --- numbers and ends ----------------------------------------------------------------------------------
 
 
+_MOST_TOKENS: Final = 10**15
+"""More than any count of tokens can be, and far less than a store's numbers hold."""
+
+
 def count(value: object) -> int | None:
     """A count of tokens as servers send it, None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -176,7 +180,7 @@ def count(value: object) -> int | None:
         whole = int(value)
     except (ValueError, OverflowError):  # NaN, infinity
         return None
-    return whole if whole >= 0 else None
+    return whole if 0 <= whole <= _MOST_TOKENS else None
 
 
 def settle_finish(finish: Finish, blocks: Sequence[Block]) -> Finish:

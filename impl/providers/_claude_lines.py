@@ -21,7 +21,17 @@ from core import (
     CliText,
     Usage,
 )
-from impl.providers._cli_lines import dollars, last_line, line_object, number, part, status_detail, text_of, whole
+from impl.providers._cli_lines import (
+    FROM_OUTSIDE,
+    dollars,
+    last_line,
+    line_object,
+    number,
+    part,
+    status_detail,
+    text_of,
+    whole,
+)
 
 UNKNOWN: Final = "No conversation found"
 _FINAL: Final = frozenset({400, 401, 402, 403})
@@ -66,7 +76,7 @@ class ClaudeParser:
         words = last_line(exit.stderr)
         if UNKNOWN in exit.stderr:
             return [CliEnd("unknown_session", message=words)]
-        if exit.code < 0 or exit.code in (130, 143):
+        if exit.code < 0 or exit.code in FROM_OUTSIDE:
             message = f"Claude Code was ended from outside (exit code {exit.code})."
             return [CliEnd("error", detail="incomplete", message=message, hint="Resume the session to try again.")]
         if "unknown option" in words:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
+
+from impl.providers._calls import count
+
+_MOST_DOLLARS: Final = 10**9
+FROM_OUTSIDE: Final = frozenset({130, 137, 143})
+"""Exit codes by which a shell or a launcher says that a signal ended it: interrupt, kill, terminate."""
 
 
 def line_object(line: str) -> dict[str, Any] | None:
@@ -28,11 +33,8 @@ def part(data: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def number(data: Mapping[str, Any], name: str) -> int:
-    """The whole number under `name`, never negative; 0 where it is none."""
-    value = data.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return 0
-    return max(0, int(value))
+    """The count under `name`; 0 where it is none, or one that cannot be."""
+    return count(data.get(name)) or 0
 
 
 def whole(data: Mapping[str, Any], name: str) -> int | None:
@@ -42,9 +44,9 @@ def whole(data: Mapping[str, Any], name: str) -> int | None:
 
 
 def dollars(data: Mapping[str, Any], name: str) -> Decimal | None:
-    """The amount under `name`, None where it is none."""
+    """The amount under `name`, None where it is none, or one that nothing costs."""
     value = data.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_DOLLARS:
         return None
     return Decimal(str(value))
 

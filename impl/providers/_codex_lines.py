@@ -20,7 +20,7 @@ from core import (
     CliText,
     Usage,
 )
-from impl.providers._cli_lines import last_line, line_object, number, part, status_detail, text_of
+from impl.providers._cli_lines import FROM_OUTSIDE, last_line, line_object, number, part, status_detail, text_of
 
 _UNKNOWN: Final = re.compile(r"no rollout found|thread not found|session not found", re.I)
 _STATUS: Final = re.compile(r"status (\d{3})")
@@ -75,7 +75,7 @@ class CodexParser:
             return [CliEnd("unknown_session", message=words)]
         if self._error:
             return [self._failed(self._error)]
-        if exit.code in (0, 130, 143) or exit.code < 0:
+        if exit.code <= 0 or exit.code in FROM_OUTSIDE:
             message = f"Codex ended in the middle of its turn (exit code {exit.code})."
             return [CliEnd("error", detail="incomplete", message=message, hint="Resume the session to try again.")]
         return [self._failed(words or f"Codex ended with exit code {exit.code}.")]

@@ -22,7 +22,7 @@ from core import (
     CliText,
     Usage,
 )
-from impl.providers._cli_lines import last_line, line_object, number, part, status_detail
+from impl.providers._cli_lines import FROM_OUTSIDE, last_line, line_object, number, part, status_detail
 from impl.providers._gemini_pump import restored
 
 Price = Callable[[str, Usage], Decimal | None]
@@ -42,6 +42,7 @@ class GeminiParser:
         self._prefix = prefix
         self._price = price
         self._text: list[str] = []
+        self._model: str | None = None
         self._requests = 1
         self._answered = False
         self._trouble = ""
@@ -54,8 +55,8 @@ class GeminiParser:
             return ()
         match data.get("type"):
             case "init" if data.get("session_id"):
-                model = data.get("model")
-                return [CliSession(str(data["session_id"]), model if isinstance(model, str) else None)]
+                self._model = model if isinstance(model := data.get("model"), str) else None
+                return [CliSession(str(data["session_id"]), self._model)]
             case "message" if data.get("role") == "assistant":
                 return self._said(data)
             case "tool_use":
@@ -104,7 +105,9 @@ class GeminiParser:
 
     def _result(self, data: Mapping[str, Any]) -> Iterator[CliEvent]:
         self._ended = True
-        models = part(part(data, "stats"), "models")
+        stats = part(data, "stats")
+        # Where it does not say which model used what, all is of the one it began with.
+        models = part(stats, "models") or {self._model or "": stats}
         counted = {name: _usage(row) for name, row in models.items() if isinstance(row, dict)}
         counted = {name: usage for name, usage in counted.items() if usage.input_tokens or usage.output_tokens}
         if counted:
@@ -145,7 +148,7 @@ def charged(counted: Mapping[str, Usage], requests: int, price: Price) -> CliFig
         requests,
     )
     most = max(counted, key=lambda name: counted[name].input_tokens)
-    return CliFigures(usage, usd, most)
+    return CliFigures(usage, usd, most or None)
 
 
 def _priced(model: str, usage: Usage, requests: int, price: Price) -> Decimal | None:
@@ -179,7 +182,7 @@ def _ended(exit: CliExit, trouble: str) -> CliEnd:
             hint = "Trust the folder: gemini asks for it when started there."
             message = words or "Gemini CLI does not trust the folder it was started in."
             return CliEnd("error", detail="bad_request", message=message, hint=hint)
-        case 0 | 130 | 143:
+        case code if code in FROM_OUTSIDE:
             pass
         case code if code > 0:
             return _failed(trouble or words or f"Gemini CLI ended with exit code {code}.")

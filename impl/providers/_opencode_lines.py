@@ -18,7 +18,7 @@ from core import (
     CliText,
     Usage,
 )
-from impl.providers._cli_lines import dollars, last_line, line_object, number, part, status_detail, whole
+from impl.providers._cli_lines import FROM_OUTSIDE, dollars, last_line, line_object, number, part, status_detail, whole
 
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _GOES_ON: Final = frozenset({"tool-calls", "unknown", "other", ""})
@@ -67,7 +67,7 @@ class OpencodeParser:
             return [CliEnd("unknown_session", message=words)]
         if exit.code == 0 and self._stepped:
             return [CliEnd("reply")]
-        if exit.code in (0, 130, 143) or exit.code < 0:
+        if exit.code <= 0 or exit.code in FROM_OUTSIDE:
             message = f"opencode ended in the middle of its turn (exit code {exit.code})."
             return [CliEnd("error", detail="incomplete", message=message, hint="Resume the session to try again.")]
         message = words or f"opencode ended with exit code {exit.code}."

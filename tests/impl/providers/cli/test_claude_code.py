@@ -330,9 +330,28 @@ async def test_a_death_without_a_result_is_told(claude: Make) -> None:
     outcome = await stage.run("One")
     assert (outcome.stop, outcome.record.detail) == (Stop.PROVIDER_ERROR, "incomplete")
     assert stage.replies() == ["Hm"]
+    assert outcome.info.usd is None
     outcome = await stage.run()
     assert outcome.stop is Stop.PROVIDER_ERROR
     assert "interrupted" in stage.events("nudge")[-1].data["rule"]
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {},
+        {"m": {"inputTokens": -5, "outputTokens": "x", "costUSD": -1}},
+        {"m": {"inputTokens": 10**30, "outputTokens": 10**400, "costUSD": 1e300}},
+        {"m": {"inputTokens": 1e308, "costUSD": 10**400}},
+    ],
+)
+async def test_figures_that_cannot_be_are_an_unknown_amount(claude: Make, figures: object) -> None:
+    stage, _ = claude(
+        f'init(); frame("assistant", [{{"type": "text", "text": "Hi."}}])\n'
+        f'result("Hi.", model_usage_since_last_result={figures!r})'
+    )
+    outcome = await stage.run("One")
+    assert (outcome.stop, outcome.info.usd, outcome.info.input_tokens) == (Stop.COMPLETED, None, 0)
 
 
 async def test_one_that_is_not_installed_says_how_to(claude: Make, monkeypatch: pytest.MonkeyPatch) -> None:

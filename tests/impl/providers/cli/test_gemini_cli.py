@@ -153,6 +153,14 @@ async def test_a_model_without_a_price_costs_an_unknown_amount(gemini: Make) -> 
     assert (outcome.info.usd, outcome.info.input_tokens) == (None, 100)
 
 
+async def test_figures_without_models_are_of_the_one_it_began_with(gemini: Make) -> None:
+    stage, _ = gemini(
+        f'init(model={MODEL!r}); text("Hi."); out({{"type": "result", "status": "success", "stats": row()}})'
+    )
+    outcome = await stage.run("One")
+    assert float(outcome.info.usd or "nan") == pytest.approx(float(ONCE or 0), abs=1e-6)
+
+
 async def test_an_interrupted_turn_is_counted_from_its_chat_file_without_earlier_turns(
     gemini: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

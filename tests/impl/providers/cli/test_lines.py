@@ -137,3 +137,16 @@ def test_an_item_that_only_completes_is_a_whole_call() -> None:
     item = {"id": "i1", "type": "file_change", "changes": [{"path": "a", "kind": "add"}], "status": "failed"}
     call, result = fed(parser, {"type": "item.completed", "item": item})
     assert (call.name, result.ok, result.output) == ("apply_patch", False, "failed")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("code", [-9, 130, 137, 143])
+def test_a_process_that_a_signal_ended_broke_off_in_the_middle(code: int) -> None:
+    for parser in (
+        ClaudeParser("mcp__artificer__", gives_up_at_once=True),
+        CodexParser("artificer", gives_up_at_once=True),
+        GeminiParser("mcp_artificer_", lambda model, usage: None),
+        OpencodeParser("artificer_"),
+    ):
+        end = parser.finish(CliExit(code, ""))[-1]
+        assert isinstance(end, CliEnd)
+        assert (end.ending, end.detail) == ("error", "incomplete")
