@@ -149,6 +149,7 @@ if TYPE_CHECKING:
     from core.launch import Busy, LaunchInput, Mailbox, NoSuchSession, Outcome, launch_agent, outside
     from core.policy import limits_from, limits_to_json
     from core.ports import (
+        PASSPHRASE,
         ChannelEntry,
         CommandResult,
         Engine,
@@ -264,7 +265,7 @@ _HOMES = {
     "core.policy": "limits_from limits_to_json",
     "core.ports": (
         "ChannelEntry CommandResult Engine EngineError Host Revision Sandbox SandboxUnavailable SearchHit SecretRow "
-        "Secrets SecretsError SecretsStatus SessionInfo Store StoreError TreeEntry ValidationRun Workspace"
+        "PASSPHRASE Secrets SecretsError SecretsStatus SessionInfo Store StoreError TreeEntry ValidationRun Workspace"
     ),
     "core.progress": "ProgressGuard Step Verdict",
     "core.provider": (

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 from core.events import Event
 
@@ -371,6 +371,10 @@ class SecretsStatus:
     where: Literal["keyring", "file", "refused"]
     message: str
     fix: str = ""
+
+
+PASSPHRASE: Final = "ARTIFICER_PASSPHRASE"
+"""The variable that holds the passphrase of the encrypted file; no program that is started gets to see it."""
 
 
 class Secrets(Protocol):

@@ -20,10 +20,11 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from core.agent_cli.events import CliCharge, CliFigures, CliParser, CliTotal, CliTurn, Invocation
 from core.agent_cli.process import CliProcess, CliRun, Deadlines
+from core.ports import PASSPHRASE
 from core.provider import Provider, ProviderError, ProviderStatus, Usage
 
 LONGEST_ARGUMENT: int = 100_000
@@ -32,6 +33,9 @@ OUR_SERVER = "artificer"
 """The name under which the CLI knows our MCP server."""
 ASK_S: float = 0.75
 """Seconds a CLI may take to answer a short question: a list of all providers is there within two."""
+
+_WITHHELD: Final[Mapping[str, str | None]] = MappingProxyType({PASSPHRASE: None})
+"""Of what this process was started with, what no CLI inherits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +129,8 @@ class CliProvider(Provider):
         return Invocation((*argv, *prompt), {**route, **env}, turn.cwd, turn.native, stdin)
 
     def ambient(self) -> dict[str, str]:
-        """What this process was started with, and the person's settings over it."""
-        return merge_environment(os.environ, self.overlay)
+        """What this process was started with, and the person's settings over it; never what opens the credentials."""
+        return merge_environment(os.environ, _WITHHELD, self.overlay)
 
     def environment(self, turn: CliTurn, overlay: Mapping[str, str | None], invocation: Invocation) -> dict[str, str]:
         """The child's environment: ambient, then `overlay` (the person's settings), then the provider's own. A route
@@ -134,7 +138,7 @@ class CliProvider(Provider):
         route = self.routes[self.route]
         meant = {name for name in overlay if name not in route.env and route.scrubs(name)}
         own = {name: value for name, value in invocation.env.items() if value is not None or name not in meant}
-        return merge_environment(turn.ambient, overlay, own)
+        return merge_environment(turn.ambient, _WITHHELD, overlay, own)
 
     async def spawn(self, invocation: Invocation, env: Mapping[str, str]) -> CliRun:
         """Start it, in a process group of its own. Raises ProviderError `not_installed` or `capability`."""

@@ -37,7 +37,7 @@ def load_provider(name: str) -> Provider:
     agent CLI.
 
     Registered ones come first, then the built-in, then entry points. Raises LookupError naming what there
-    is; an entry point that does not import raises what it raised.
+    is, ImportError for an entry point that fails or makes something else.
     """
     name, _, route = name.partition(":")
     found = _find(name) or _find(name.replace("-", "_"))
@@ -103,7 +103,15 @@ def _make(target: str) -> Provider:
 
 
 def _make_from(point: EntryPoint) -> Provider:
-    made: Provider = point.load()()
+    """What an installed package makes; whatever it does instead is an ImportError."""
+    try:
+        made = point.load()()
+    except ImportError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ImportError(f"{point.value} fails: {type(error).__name__}: {error}".strip()) from error
+    if not isinstance(made, Provider):
+        raise ImportError(f"{point.value} makes no provider but {type(made).__name__}")
     return made
 
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from core import SecretsError
+from core import PASSPHRASE, SecretsError
 
 FILE: Final = "secrets.enc"
 LOCK: Final = "secrets.lock"
-VARIABLE: Final = "ARTIFICER_PASSPHRASE"
+VARIABLE: Final = PASSPHRASE
 SHORTEST_PASSPHRASE: Final = 8
 LARGEST: Final = 32 * 1024 * 1024
 """Bytes of the file that are read at most."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +48,29 @@ def test_an_installed_package_adds_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(providers, "_points", lambda: [point])
     assert isinstance(load_provider("mine"), ScriptedProvider)
     assert "mine" in provider_names()
+
+
+@pytest.mark.parametrize(
+    ("does", "words"),
+    [
+        ("raise RuntimeError('boom')", "RuntimeError: boom"),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("Mine = 5", "not callable"),
+        ("Mine = dict", "makes no provider but dict"),
+        ("", "no attribute 'Mine'"),
+        ("import not_a_module_of_anybody", "not_a_module_of_anybody"),
+    ],
+)
+def test_a_package_that_fails_is_an_import_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str, words: str
+) -> None:
+    (tmp_path / "failing_plugin.py").write_text(does)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "failing_plugin", raising=False)
+    point = EntryPoint("mine", "failing_plugin:Mine", providers.GROUP)
+    monkeypatch.setattr(providers, "_points", lambda: [point])
+    with pytest.raises(ImportError, match=words):
+        load_provider("mine")
 
 
 def test_nothing_heavy_is_imported_before_the_first_request() -> None:

@@ -112,6 +112,15 @@ def test_the_persons_settings_stand_between(tmp_path: Path) -> None:
     assert env["DISABLE_AUTOUPDATER"] == "1"
 
 
+@pytest.mark.parametrize("name", ["claude_code", "codex", "gemini_cli", "opencode"])
+def test_what_opens_the_credentials_reaches_no_cli(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARTIFICER_PASSPHRASE", "correct horse")
+    provider = load_provider(name)
+    assert isinstance(provider, CliProvider)
+    assert "ARTIFICER_PASSPHRASE" not in provider.ambient()
+    assert "ARTIFICER_PASSPHRASE" not in child(name, tmp_path, {**KEPT, "ARTIFICER_PASSPHRASE": "correct horse"})
+
+
 def test_an_unknown_route_names_those_there_are() -> None:
     with pytest.raises(LookupError, match="There are: native, api"):
         load_provider("codex:bedrock")
