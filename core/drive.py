@@ -26,7 +26,7 @@ from core.ports import Sandbox, SandboxUnavailable, SessionInfo, StoreError, Wor
 from core.provider import ModelProvider, Provider
 from core.session import Pair, SessionLog
 from core.standing import Standing
-from core.stops import Stop, Waiting
+from core.stops import Stop, Waiting, sentences
 from core.streaming import settle_draft
 from core.watching import Watching
 from core.workdigest import WorkspaceDigest
@@ -455,7 +455,7 @@ def _fault(error: Exception) -> StopRecord:
     detail = code if isinstance(code, str) else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).lower()
     message = str(getattr(error, "message", None) or (error.args[0] if error.args else "") or type(error).__name__)
     hint = str(getattr(error, "hint", None) or "")
-    evidence = {"error": type(error).__name__, "message": message, "hint": hint, "text": f"{message} {hint}".strip()}
+    evidence = {"error": type(error).__name__, "message": message, "hint": hint, "text": sentences(message, hint)}
     return StopRecord(Stop.PLATFORM_ERROR, detail, None, None, evidence)
 
 

@@ -16,7 +16,7 @@ from core.progress import Verdict
 from core.provider import Block, ModelProvider, ModelRequest, ProviderError, Text, ToolCall, ToolSpec, TurnEnd
 from core.session import Pair, SessionLog
 from core.standing import gist
-from core.stops import Option, Stop, Waiting
+from core.stops import Option, Stop, Waiting, sentences
 from core.streaming import stream_turn, whole_turn
 from core.watching import Watching
 
@@ -261,7 +261,7 @@ class _Loop:
                 delay = retry_delay(error, number, time.monotonic() - began)
                 if delay is None:
                     raise
-                words = f"{error.message} Trying again in {delay:g} s ({number + 1} of {RETRIES})."
+                words = sentences(error.message, f"Trying again in {delay:g} s ({number + 1} of {RETRIES}).")
                 self.log.emit("notice", {"text": words})
                 await asyncio.sleep(delay)
         raise AssertionError("the last attempt always returns or raises")
@@ -428,8 +428,7 @@ def budget_stop(hit: LimitHit, output: str | None) -> StopRecord:
 
 def provider_stop(error: ProviderError) -> StopRecord:
     """The stop for a provider that failed."""
-    text = f"{error.message} {error.hint}".strip()
-    evidence = {"message": error.message, "hint": error.hint, "text": text}
+    evidence = {"message": error.message, "hint": error.hint, "text": sentences(error.message, error.hint)}
     return StopRecord(Stop.PROVIDER_ERROR, error.detail, None, None, evidence)
 
 

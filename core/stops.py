@@ -99,3 +99,10 @@ class Waiting:
             free_text=data.get("free_text", True),
             detail=data.get("detail", {}),
         )
+
+
+def sentences(*parts: str) -> str:
+    """What happened and what to do, one after the other; what another sentence follows gets the stop it lacks."""
+    said = [part.strip() for part in parts if part.strip()]
+    ended = [part if part.endswith((".", "!", "?", ":", "…")) else f"{part}." for part in said[:-1]]
+    return " ".join([*ended, *said[-1:]])

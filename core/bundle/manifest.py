@@ -52,6 +52,8 @@ PolicyDecision = Literal["allow", "ask", "deny"]
 class ManifestError(Exception):
     """A manifest cannot be used; `problems` says why."""
 
+    hint = "A revision never changes: `artificer checkout AGENT DIR`, mend it, `artificer save DIR`, and run that."
+
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("; ".join(f"{p.path}: {p.message}" for p in problems[:5]))
         self.problems = tuple(problems)

@@ -280,6 +280,14 @@ async def test_what_can_heal_is_tried_twice_more(tmp_path: Path) -> None:
     assert len(stage.events("notice")) == 2
 
 
+async def test_what_failed_and_what_to_do_are_sentences_of_their_own(tmp_path: Path) -> None:
+    failed = ProviderError("overloaded", "too busy", hint="Wait a little.", transient=True)
+    stage = Stage(tmp_path, [failed, failed, failed])
+    outcome = await stage.run("Go")
+    assert outcome.record.evidence["text"] == "too busy. Wait a little."
+    assert stage.events("notice")[0].data["text"].startswith("too busy. Trying again in ")
+
+
 async def test_a_third_failure_is_a_provider_error_that_a_resume_tries_again(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [busy(), busy(), busy(), "later"])
     outcome = await stage.run("Go")

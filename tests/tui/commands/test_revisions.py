@@ -129,6 +129,15 @@ def test_what_failed_is_refused_and_says_so(docs: str, tmp_path: Path) -> None:
     assert [row["validated"] for row in expecting(0, "revisions", docs).value] == ["passed", "failed"]
 
 
+def test_a_revision_that_cannot_run_says_how_to_make_one_that_can(docs: str, tmp_path: Path) -> None:
+    expecting(0, "checkout", docs, tmp_path / "edit")
+    (tmp_path / "edit" / "agent.yaml").write_text(f"name: {docs}\nskills: [\n")
+    expecting(0, "save", tmp_path / "edit", "--agent", docs)
+    stopped = expecting(19, "run", f"{docs}@latest", "hello").result
+    assert stopped["detail"] == "manifest_error"
+    assert "artificer checkout AGENT DIR" in stopped["evidence"]["text"]
+
+
 def test_rolling_back_goes_to_the_one_published_before(docs: str, tmp_path: Path) -> None:
     first = expecting(0, "agents").value[0]["live"]
     second = edit(docs, tmp_path / "edit", "You answer in one sentence.\n")
