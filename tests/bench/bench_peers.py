@@ -87,7 +87,7 @@ def artificer(stamps: Stamps) -> None:
 
 
 def pydantic_ai(stamps: Stamps) -> None:
-    """https://pypi.org/project/pydantic-ai-slim/"""
+    """The package pydantic-ai-slim."""
     from pydantic_ai import Agent, UsageLimits
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
     from pydantic_ai.models.function import FunctionModel
@@ -103,7 +103,7 @@ def pydantic_ai(stamps: Stamps) -> None:
 
 
 def openai_agents(stamps: Stamps) -> None:
-    """https://pypi.org/project/openai-agents/"""
+    """The package openai-agents."""
     from agents import Agent, Model, ModelResponse, Runner, Usage, function_tool, set_tracing_disabled
     from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
@@ -130,7 +130,7 @@ def openai_agents(stamps: Stamps) -> None:
 
 
 def smolagents(stamps: Stamps) -> None:
-    """https://pypi.org/project/smolagents/"""
+    """The package smolagents."""
     from smolagents import LogLevel, Model, ToolCallingAgent, tool
     from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction, MessageRole
 
@@ -147,7 +147,7 @@ def smolagents(stamps: Stamps) -> None:
 
 
 def langgraph(stamps: Stamps) -> None:
-    """https://pypi.org/project/langgraph/"""
+    """The package langgraph."""
     import warnings
 
     from langchain_core.language_models import BaseChatModel
