@@ -16,6 +16,7 @@ from core.bundle.strict_yaml import Document, load
 from core.bundle.tree import digest_tree
 from core.driver import Limits
 from core.lab.handover import Start
+from core.lab.matching import bad_schema
 from core.lab.runner import Build
 from core.lab.wanted import BadCheck, Check, parse_check
 
@@ -39,6 +40,12 @@ def _on_this_machine(text: str) -> str:
     if not fits:
         raise ValueError("it is an http address of this machine with a port: http://127.0.0.1:PORT/…")
     return text
+
+
+def _schema(given: dict[str, Any]) -> dict[str, Any]:
+    if (problem := bad_schema(given)) is not None:
+        raise ValueError(problem)
+    return given
 
 
 LocalAddress = Annotated[StrictStr, AfterValidator(_on_this_machine)]
@@ -69,8 +76,37 @@ class ToolFields(Model):
     """A tool whose answers are canned. `description` and `input_schema` are for one the agent does not have itself."""
 
     description: StrictStr = ""
-    input_schema: dict[str, Any] = Field(default_factory=lambda: {"type": "object"})
+    input_schema: Annotated[dict[str, Any], AfterValidator(_schema)] = Field(default_factory=lambda: {"type": "object"})
     answers: tuple[AnswerFields, ...] = ()
+
+
+HeaderFields = dict[str, StrictStr | StrictInt] | tuple[tuple[StrictStr, StrictStr | StrictInt], ...]
+
+
+class AskedFields(Model):
+    """The request of an effect on record."""
+
+    method: Annotated[StrictStr, Field(min_length=1)] = "GET"
+    url: Annotated[StrictStr, Field(min_length=1)]
+    headers: HeaderFields = Field(default_factory=dict)
+    body: Any = ""
+    credential: StrictStr | None = None
+
+
+class GivenFields(Model):
+    """What the world answered to it."""
+
+    status: Annotated[StrictInt, Field(ge=100, le=599)] = 200
+    headers: HeaderFields = Field(default_factory=dict)
+    body: Any = ""
+
+
+class EffectFields(Model):
+    """An effect on record, which answers a tool that asks for the same."""
+
+    tool: ToolName
+    request: AskedFields
+    response: GivenFields = GivenFields()
 
 
 class RubricFields(Model):
@@ -103,9 +139,8 @@ class CaseFields(Model):
 
 
 class SuiteFields(Model):
-    """`suite.yaml`. `cases` may also stand in the YAML files named by `case_files`, each a list of cases; `effects`
-    are rows `{tool, request, response}`; `mcp` are stand-ins for the agent's MCP servers, started by whoever runs the
-    suite."""
+    """`suite.yaml`. `cases` may also stand in the YAML files named by `case_files`, each a list of cases; `mcp` are
+    stand-ins for the agent's MCP servers, started by whoever runs the suite."""
 
     schema_: Literal["artificer/suite/v1"] = Field(alias="schema")
     name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
@@ -113,7 +148,7 @@ class SuiteFields(Model):
     persona: StrictStr | None = None
     tools: dict[ToolName, ToolFields] = Field(default_factory=dict)
     mcp: dict[StrictStr, LocalAddress] = Field(default_factory=dict)
-    effects: tuple[dict[str, Any], ...] = ()
+    effects: tuple[EffectFields, ...] = ()
     credentials: dict[StrictStr, StrictBool] = Field(default_factory=dict)
     network: StrictBool = False
     limits: LimitFields = LimitFields()
@@ -206,7 +241,7 @@ def load_suite(path: str | Path) -> Suite:
         skills=_directory(root, "skills"),
         tools={name: _tool(tool) for name, tool in fields.tools.items()},
         mcp=fields.mcp,
-        effects=fields.effects,
+        effects=tuple(effect.model_dump() for effect in fields.effects),
         credentials=fields.credentials,
         network=fields.network,
         limits=fields.limits.limits(),
@@ -252,6 +287,9 @@ def _cases(written: Iterable[tuple[str, CaseFields]], root: Path, suite: SuiteFi
     for path, given in written:
         if not given.task and given.source is None:
             problems.append(Problem(ProblemCode.MISSING_KEY, path, f"case {given.id!r} has no task"))
+        for key, name in (("start", given.start), ("source", given.source)):
+            if name is not None and not (root / name).is_dir():
+                problems.append(Problem(ProblemCode.BAD_VALUE, path, f"case {given.id!r}: {key}: {name} is no folder"))
         if any(case.id == given.id for case in cases):
             problems.append(Problem(ProblemCode.DUPLICATE_NAME, path, f"case {given.id!r} stands twice"))
         checks: list[Check] = []

@@ -63,11 +63,17 @@ def _text(value: Any) -> bool:
 
 
 def _texts(value: Any) -> bool:
-    return _text(value) or (isinstance(value, list | tuple) and all(map(_text, value)))
+    """One or several; of none there is nothing to check."""
+    return _text(value) or (_list_of_texts(value) and len(value) > 0)
 
 
 def _list_of_texts(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(map(_text, value))
+
+
+def _all_names(value: Any) -> bool:
+    """None is an answer too: nothing was called."""
+    return _text(value) or _list_of_texts(value)
 
 
 def _flag(value: Any) -> bool:
@@ -114,7 +120,7 @@ def _name(value: Any) -> bool:
 
 def _pattern(value: Any) -> bool:
     try:
-        return isinstance(value, str) and re.compile(value) is not None
+        return _text(value) and re.compile(value) is not None
     except re.error:
         return False
 
@@ -146,7 +152,7 @@ _KEYS: Final[Mapping[str, Mapping[str, Fits]]] = {
         "used": _texts,
         "in_order": _texts,
         "forbidden": _texts,
-        "exactly": _texts,
+        "exactly": _all_names,
         "args": _arguments,
         "at_most": _whole,
     },

@@ -191,7 +191,8 @@ def test_being_ended_or_hung_up_settles_it_too(keeper: Path, tmp_path: Path, num
     with Running("experiment", experiment(tmp_path / "x.yaml", PIER)) as running:
         until(lambda: held(keeper), "it is held")
         running.send(number)
-        assert running.end().code == 130
+        ended = running.end()
+        assert (ended.code, ended.error["code"]) == (130, "interrupted")
     kinds = {(row["kind"], row["stop"]) for row in expecting(0, "sessions").value}
     assert kinds == {("experiment", "cancelled"), ("arm", "cancelled")}
 

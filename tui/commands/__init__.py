@@ -9,6 +9,8 @@ import typer
 from tui.commands import bundles, credentials, house, lab, labels, mcp, output, sessions
 from tui.commands.hosting import close_hosts
 
+INTERRUPTED = 130
+"""The exit code of what an interrupt ended before it could say a result."""
 app = typer.Typer(
     name="artificer",
     help="Builds and supervises agents, in a terminal. Without a command it opens the app.",
@@ -35,11 +37,14 @@ def run(argv: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the outermost edge: every failure becomes words and a code
         return output.fail(error, json=as_json)
     except KeyboardInterrupt:
-        return output.said_no("interrupted", "Interrupted.", "", as_json=as_json, exit_code=130)
+        code = INTERRUPTED
     finally:
         close_hosts()
         _flush()
     code = code if isinstance(code, int) else 0
+    if code == INTERRUPTED:  # Typer turns the exception into this code
+        hint = "What it had begun is settled; it stands in: artificer sessions"
+        return output.said_no("interrupted", "Interrupted.", hint, as_json=as_json, exit_code=INTERRUPTED)
     if (lost := output.unwritten()) is not None:
         output.say(f"Not all of the output could be written: {lost.strerror or lost}.")
         return code or 1

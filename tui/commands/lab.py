@@ -424,7 +424,7 @@ def _reading(path: str) -> Iterator[None]:
         yield
     except (BadSuite, UnsafeTree) as error:
         wrong = "".join(f"\n  {problem.path}: {problem.message}" for problem in error.problems)
-        raise output.Refused("bad_file", f"Cannot use {path}:{wrong}.", "Mend what is named here.") from error
+        raise output.Refused("bad_file", f"Cannot use {path}:{wrong}", "Mend what is named here.") from error
     except NotADirectoryError as error:
         raise output.Refused("not_found", f"There is no folder {error.filename}.", "Name one that is there.") from error
     except NotAPreset as error:

@@ -213,6 +213,11 @@ async def test_an_effect_that_is_not_on_record_is_a_replay_miss(tmp_path: Path, 
         ("mcp: {tides: 'https://tides.example.com/mcp'}\ncases: [{id: a, task: x}]\n", "address of this machine"),
         ("mcp: {tides: 'http://10.0.0.1:80/mcp'}\ncases: [{id: a, task: x}]\n", "address of this machine"),
         ("cases:\n- {id: a}\n", "no task"),
+        ("cases:\n- {id: a, task: x, start: gone}\n", "start: gone is no folder"),
+        ("cases:\n- {id: a, source: gone}\n", "source: gone is no folder"),
+        ("effects: [{tool: tide}]\ncases: [{id: a, task: x}]\n", "effects.0.request: is required"),
+        ("effects: [{tool: t, request: {url: u}, response: {status: ok}}]\ncases: [{id: a, task: x}]\n", "status"),
+        ("tools: {t: {input_schema: {type: objekt}}}\ncases: [{id: a, task: x}]\n", "no JSON Schema"),
     ],
 )
 def test_a_suite_that_cannot_be_used_says_where(tmp_path: Path, text: str, words: str) -> None:
