@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, StrictInt, StrictStr
+from pydantic import AfterValidator, Field, StrictInt, StrictStr, model_validator
 
 from core.bridge import text_digest
-from core.bundle.fields import InsidePath, Model
+from core.bundle.fields import InsidePath, Model, unique
 from core.bundle.problems import Problem, ProblemCode
 from core.doors import cancel_abandoned
 from core.driver import Limits
@@ -74,6 +74,12 @@ class ExperimentFields(Model):
     model: StrictStr | None = None
     sandbox: StrictStr | None = None
     limits: LimitFields = LimitFields()
+
+    @model_validator(mode="after")
+    def _ids_once(self) -> Self:
+        unique((prompt.id for prompt in self.prompts), "prompt")
+        unique((task.id for task in self.tasks), "task")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +145,7 @@ def load_experiment(path: str | Path, store: Store, setting: Setting | None = No
     environment = [str(chosen.provider), chosen.model, fields.replay, suite.digest if suite else None]
     cells = tuple(_cells(fields, file.parent, store, environment))
     if len({cell.id for cell in cells}) < len(cells):
-        words = "two of its cells are the same: a revision, prompt or task stands twice"
+        words = "two of its cells are the same: a revision, or a prompt's or task's text, stands twice"
         raise BadSuite([Problem(ProblemCode.DUPLICATE_NAME, file.name, words)])
     return Experiment(fields.name, cells, fields.parallel, chosen, fields.limits.limits(), fields.replay, suite)
 
@@ -168,13 +174,15 @@ def _persona(prompt: PromptFields, root: Path) -> str | None:
     """The persona that a prompt brings. Raises BadSuite."""
     if prompt.persona_file is None:
         return prompt.persona
-    problem = "it has a persona and a persona_file" if prompt.persona is not None else ""
     try:
         text = (root / prompt.persona_file).read_text("utf-8")
+        problem = "" if text.strip() else "it is empty"
     except (OSError, UnicodeDecodeError) as error:
-        text, problem = "", f"{prompt.persona_file} cannot be read: {error}"
-    if problem or not text.strip():
-        words = f"prompt {prompt.id}: {problem or f'{prompt.persona_file} is empty'}"
+        text, problem = "", f"it cannot be read: {getattr(error, 'strerror', None) or error}"
+    if prompt.persona is not None:
+        problem = "a persona stands beside it; say one of the two"
+    if problem:
+        words = f"the persona_file of prompt {prompt.id}: {problem}"
         raise BadSuite([Problem(ProblemCode.BAD_VALUE, prompt.persona_file, words)])
     return text
 

@@ -233,6 +233,10 @@ def test_a_full_disk_is_no_fault_of_what_a_workspace_begins_with() -> None:
     ("change", "words"),
     [
         (("old@live", "old@live, old@live"), "stands twice"),
+        (("id: loud", "id: plain"), "prompt 'plain' stands twice"),
+        (("id: two", "id: one"), "task 'one' stands twice"),
+        (("Second., files: {a.txt: hello}", "First."), "or a prompt's or task's text, stands twice"),
+        (('text: "LOUD: {task}"', "persona: Loudly., persona_file: greetings.yaml"), "one of the two"),
         (("LOUD: {task}", "LOUD"), "{task}"),
         (("repeats: 2", "repeats: 0"), "repeats"),
         (("repeats: 2", "repeat: 2"), "not known"),
