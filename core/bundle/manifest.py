@@ -38,6 +38,7 @@ from core.bundle.fields import (
 from core.bundle.problems import Problem, ProblemCode
 from core.bundle.strict_yaml import MAX_BYTES, Document, dump_yaml, load
 from core.bundle.tree import open_directory, read_regular
+from core.effects.requests import Binding
 
 SCHEMA = "artificer/v1"
 MANIFEST = "agent.yaml"
@@ -123,6 +124,10 @@ class CredentialDeclaration(Model):
             raise fail(ProblemCode.CREDENTIAL_INJECTION, "say exactly one of header, query and basic_user")
         if self.format.count("{secret}") != 1:
             raise fail(ProblemCode.CREDENTIAL_VALUE, "format must hold {secret} once, where the value goes")
+        try:  # what could never be sent is no declaration
+            Binding(self.hosts, self.header, self.query, self.basic_user, self.format)
+        except ValueError as error:
+            raise fail(ProblemCode.CREDENTIAL_INJECTION, str(error)) from error
         return self
 
 

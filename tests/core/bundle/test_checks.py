@@ -103,6 +103,8 @@ BROKEN: list[tuple[str, dict[str, str | bytes | None]]] = [
     ("credential_value", {"agent.yaml": GOOD["agent.yaml"].partition("credentials:")[0] + "credentials: {A: hunter2}"}),
     ("credential_injection", manifest(("  header:", "  query: key\n  header:"))),
     ("credential_injection", manifest(("  header: Authorization\n", ""))),
+    ("credential_injection", manifest(("  header: Authorization\n", "  header: Host\n"))),
+    ("credential_injection", manifest(("  header: Authorization\n", "  basic_user: 'me:you'\n"))),
     ("credential_undeclared", tool(("credentials: [WEATHER_KEY]", "credentials: [WEATHER_KEY, OTHER]"))),
     ("credential_hosts", tool(("hosts: [api.example.com]", "hosts: [other.example.com]"))),
     (
