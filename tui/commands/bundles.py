@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,9 +36,17 @@ def add_to(app: typer.Typer) -> None:
 def agents(as_json: Json = False) -> int:
     """List agents: what is live, what is newest, who may use it."""
     store = build_host().store
-    rows = [_agent_row(store, name) for name in store.agents()]
+    rows = [_agent_row(store, name) for name in sorted(store.agents(), key=lambda name: _begun(store, name))]
     output.rows(rows, as_json=as_json, table=_agent_line, empty="There is no agent yet. Next: artificer build SOURCE")
     return 0
+
+
+def _begun(store: Store, name: str) -> str:
+    """When its first readable revision was made."""
+    try:
+        return min((revision.at for revision in store.revisions(name)), default="")
+    except core.StoreError:
+        return ""
 
 
 def _agent_row(store: Store, name: str) -> dict[str, Any]:
@@ -175,11 +184,13 @@ def checkout(
     host = build_host()
     revision = _revision(host, agent)
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise output.Refused("exists", f"{directory} is not empty.", "Name a directory that does not exist yet.")
+        raise output.Refused(
+            "exists", f"There is something at {directory} already.", "Name a directory that does not exist yet."
+        )
     core.materialise(host.store, revision, directory)
     if as_json:
         output.line({"agent": revision.agent, "digest": revision.digest, "directory": str(directory)})
-    output.say(f"Edit it there, then: artificer save {directory} --agent {revision.agent}")
+    output.say(f"Edit it there, then: artificer save {shlex.quote(str(directory))} --agent {revision.agent}")
     return 0
 
 
@@ -192,7 +203,9 @@ def save(
     """Save a directory as a revision by a person."""
     host = build_host()
     if not directory.is_dir():
-        raise output.Refused("not_found", f"{directory} is not a directory.", "Make one with: artificer checkout")
+        raise output.Refused(
+            "not_found", f"There is no directory {directory}.", "Make one with: artificer checkout AGENT DIR"
+        )
     saved = core.save_revision(host.store, directory, agent=agent, by="person", message=message, now=host.now)
     if saved.revision is None:
         return _refuse_problems("not_saved", "Not saved.", saved.problems, as_json)
@@ -256,7 +269,7 @@ def _is_directory(host: Host, target: str) -> bool:
 
 def _validate_directory(path: Path, as_json: bool) -> int:
     if not path.is_dir():
-        raise output.Refused("not_found", f"{path} is not a directory.", "Name an agent or a directory.")
+        raise output.Refused("not_found", f"There is no directory {path}.", "Name an agent or a directory.")
     problems = core.check_bundle(path)
     digest = core.digest_tree(path) if not problems else None
     row = {"id": None, "digest": digest, "at": None, "passed": not problems, "checks_version": None}

@@ -79,6 +79,8 @@ def run(
     stream: Stream = False,
 ) -> int:
     """Run a published agent on one task."""
+    if not task.strip():
+        raise typer.BadParameter("TASK is empty: say what the agent should do")
     host = build_host()
     name, _, ref = agent.partition("@")
     launch = core.run_launch(

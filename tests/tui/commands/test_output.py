@@ -20,6 +20,7 @@ from tui.commands.output import Refused, fail
     [
         ("nonsense",),
         ("run", "agent"),
+        ("run", "agent", " "),
         ("build", "--nonsense"),
         ("answer", "session"),
         ("save",),

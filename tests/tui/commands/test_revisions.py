@@ -38,6 +38,17 @@ def test_listings_hold_at_least_what_programs_lean_on(docs: str) -> None:
         assert wanted <= set(rows[0]), command
 
 
+def test_agents_are_listed_oldest_first(docs: str, tmp_path: Path) -> None:
+    expecting(0, "checkout", docs, tmp_path / "edit")
+    expecting(0, "save", tmp_path / "edit", "--agent", "a-younger-one")
+    assert [row["name"] for row in expecting(0, "agents").value] == [docs, "a-younger-one"]
+
+
+def test_the_next_step_can_be_pasted_whatever_the_folder_is_called(docs: str, tmp_path: Path) -> None:
+    ran = artificer("checkout", docs, tmp_path / "two words", json=False)
+    assert f"artificer save '{tmp_path}/two words' --agent {docs}" in ran.err
+
+
 def test_an_empty_home_lists_nothing(home: Path) -> None:
     for command in ("agents", "sessions", "costs"):
         assert expecting(0, command).value == []
