@@ -36,7 +36,10 @@ class WorkspaceDigest:
         self._seen: dict[str, tuple[int, int, str]] = {}
 
     def take(self) -> str | None:
-        """The digest now (16 hex digits), or None where there is no workspace yet or it has too many files."""
+        """The digest now (16 hex digits), or None where there is no workspace yet or it has too many files.
+
+        The same files have the same digest wherever the workspace lies; of very large ones size and time are taken.
+        """
         seen: dict[str, tuple[int, int, str]] = {}
         stack = [os.fspath(self._root)]
         while stack:
@@ -59,8 +62,9 @@ class WorkspaceDigest:
         if not seen:
             return None
         whole = hashlib.sha256()
+        above = len(os.path.join(self._root, ""))
         for path in sorted(seen):
-            whole.update(f"{path}\0{seen[path][2]}\n".encode("utf-8", "surrogateescape"))
+            whole.update(f"{path[above:]}\0{seen[path][2]}\n".encode("utf-8", "surrogateescape"))
         return whole.hexdigest()[:16]
 
     def _row(self, entry: os.DirEntry[str]) -> tuple[int, int, str] | None:
