@@ -6,6 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
+settings.load_profile("untimed")
 
 NO_DAEMON = "unix:///nonexistent/docker.sock"
 #: Variables that tell a lane of tests where its inputs and programs are.
