@@ -161,10 +161,23 @@ class Sessions(Part):
             whole = page if wanted is not None else _with_missing(session, after, page)
             yield from whole if left is None else whole[:left]
             if len(page) < count:
+                if wanted is None and (left is None or left > len(whole)):
+                    end = self._end(session, base, page[-1].seq if page else max(0, after))
+                    yield from end if left is None else end[: left - len(whole)]
                 return
             after = page[-1].seq
             left = None if left is None else left - len(whole)
             size = _PAGE
+
+    def _end(self, session: str, base: int, after: int) -> list[Event]:
+        """Events after the last that was found: those that came meanwhile, and in its place each that is gone, of which
+        the session's own number tells."""
+        row = self._db.row("SELECT last_seq FROM session WHERE sid = ?", (base >> SEQ_BITS,))
+        last = row[0] if row is not None and isinstance(row[0], int) else 0
+        if not after < last <= after + _PAGE:  # further on it is the number that is damaged
+            return []
+        found = self._page(session, base, after, _PAGE, None)
+        return _with_missing(session, after, found, last)
 
     def tail(self, session: str, count: int) -> list[Event]:
         """The last `count` events, oldest first."""
@@ -340,15 +353,24 @@ def _event(session: str, row: Row) -> Event:
     return Event(session, number & SEQ_MASK, _text(at), _text(kind) or "damaged", body)
 
 
-def _with_missing(session: str, after: int, page: list[Event]) -> list[Event]:
-    """The page with a damaged event wherever a row is missing. Commits are whole, so no gap is one to be filled yet."""
-    if not page or page[-1].seq - after == len(page):
+def _with_missing(session: str, after: int, page: list[Event], last: int = 0) -> list[Event]:
+    """The page, up to event `last` at least, with a damaged event wherever a row is missing. Commits are whole, so no
+    gap is one to be filled yet."""
+    last = max(last, page[-1].seq if page else 0)
+    if last <= after or last - after == len(page):
         return page
-    found = {event.seq: event for event in page}
-    lost = {"damaged": "this event is missing", "raw": ""}
-    return [
-        found.get(seq) or Event(session, seq, "", "damaged", data=lost) for seq in range(after + 1, page[-1].seq + 1)
-    ]
+    made: list[Event] = []
+    for seq, event in (*((event.seq, event) for event in page), (last + 1, None)):
+        first = made[-1].seq + 1 if made else after + 1
+        # Where more are missing at once it is a number that is damaged: nobody is helped by a million of them.
+        made.extend(_lost(session, gone) for gone in range(first, min(seq, first + _PAGE)))
+        if event is not None:
+            made.append(event)
+    return made
+
+
+def _lost(session: str, seq: int) -> Event:
+    return Event(session, seq, "", "damaged", data={"damaged": "this event is missing", "raw": ""})
 
 
 def _text(value: object) -> str:

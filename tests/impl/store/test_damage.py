@@ -65,6 +65,27 @@ def test_a_missing_event_stands_in_its_place_as_damaged(store: SqliteStore, raw:
     assert [e.seq for e in store.events("s", kinds=("notice",))] == [2, 4, 5]
 
 
+@pytest.mark.parametrize("gone", [(5,), (2, 4, 5), (1, 2, 3, 4, 5)])
+def test_the_last_events_too_stand_in_their_place_where_they_are_missing(
+    store: SqliteStore, raw: sqlite3.Connection, gone: tuple[int, ...]
+) -> None:
+    raw.execute(f"DELETE FROM event WHERE id & 0xffff IN ({', '.join(map(str, gone))})")
+    assert [(e.seq, e.damaged) for e in store.events("s")] == [(n, n in gone) for n in range(1, 6)]
+    assert [e.seq for e in store.events("s", after=3, limit=1)] == [4]
+    assert [e.seq for e in store.events("s", after=4)] == [5]
+    assert list(store.events("s", after=5)) == []
+    store.append("s", [("notice", {"n": 6})])
+    assert [(e.seq, e.damaged) for e in store.events("s", after=4)] == [(5, True), (6, False)]
+
+
+def test_a_damaged_number_of_events_makes_none_up(store: SqliteStore, raw: sqlite3.Connection) -> None:
+    raw.execute("UPDATE session SET last_seq = 1000000000")
+    assert [e.seq for e in store.events("s")] == [1, 2, 3, 4, 5]
+    store.append("s", [("notice", {"n": 6})])
+    assert [e.seq for e in store.events("s") if not e.damaged] == [1, 2, 3, 4, 5, 1000000001]
+    assert len(list(store.events("s"))) < 10_000
+
+
 def test_an_append_that_fails_halfway_leaves_nothing_of_itself(store: SqliteStore, raw: sqlite3.Connection) -> None:
     raw.execute("INSERT INTO event (id, at, kind, body) SELECT max(id) + 2, 'T', 'notice', '{}' FROM event")
     with pytest.raises(StoreError) as caught:
