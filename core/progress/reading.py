@@ -27,7 +27,7 @@ _SALIENT: Final = (
 )  # fmt: skip
 _WRAPPER = re.compile(
     r"^(?:[\W_]*(?:<time>|<pid>|<duration>|<id>|(?i:(?:npm )?err!?|(?:fatal |tool |internal )?error|fatal"
-    r"|warn(?:ing)?|info|debug|failed|failure|stderr|stdout|exception|critical)(?=[\]:!)\s-]|$)))+[\W_]*"
+    r"|warn(?:ing)?|info|debug|failed|failure|stderr|stdout|exception|critical)(?=[\]:!)\s-]|$)))+(?:(?!<[a-z]+>)[\W_])*"
 )
 _CAUSE: Final = re.compile(
     r"\b(E(?!RROR|XCEPTION|XPECT|XIT|MPTY|NDED)[A-Z]{4,}\b"
