@@ -45,7 +45,7 @@ def sweep(home: Path) -> list[str]:
         if names:
             daemon.Daemon(path).call(lambda client: remove(client, names), ANSWER_S)
     except (SandboxUnavailable, OSError, ValueError, TimeoutError) as error:
-        return [*lines, f"containers were not looked for: {error or type(error).__name__}"]
+        return [*lines, f"containers were not looked for: {str(error) or 'the Docker daemon gave no answer'}"]
     return lines + [f"removed the container {name}" for name in names]
 
 
