@@ -114,7 +114,7 @@ def compare(
 
 def _folder(path: Path) -> Path:
     if not path.is_dir():
-        raise output.Refused("not_found", f"{path} is no folder.", "Name one that is there with --files.")
+        raise output.Refused("not_found", f"There is no folder {path}.", "Name one that is there with --files.")
     return path.resolve()
 
 
