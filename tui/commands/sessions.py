@@ -221,6 +221,7 @@ def interrupt(session: SessionId, as_json: Json = False) -> int:
     info = find(host, session)
     if info.status != "stopped":
         _interrupt(host, info.id)
+        output.say(f"Session {info.id} is interrupted. Go on with: artificer resume {info.id}")
     else:
         output.say(f"Session {info.id} is stopped already ({info.stop}).")
     if as_json:
