@@ -126,7 +126,13 @@ class _Sandboxes:
         self._chosen: dict[str | None, tuple[Sandbox, str]] = {}
 
     async def choose(self, requested: str | None) -> tuple[Sandbox, str]:
-        """The one asked for, or the best that works here, and why in words. Raises SandboxUnavailable."""
+        """The one asked for, or the best that works here, and why in words. Raises SandboxUnavailable.
+
+        Asked for by the name of the one that was chosen already (a child by its parent's), it is that one.
+        """
+        best = self._chosen.get(None)
+        if best is not None and best[0].name == requested and not best[0].unsafe:
+            return best
         if requested not in self._chosen:
             from impl.sandboxes import choose
 

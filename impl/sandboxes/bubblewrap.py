@@ -302,7 +302,7 @@ class BubblewrapSandbox:
         places = {**self._shown(), **{inside: str(place) for inside, place in (shown or {}).items()}}
 
         async def launch(path: Path, notice: Notice) -> Launched:
-            if network and self.instead_of:
+            if self.instead_of and not shown:  # a session's own; where something is shown, a tool's or a server's
                 notice(f"[This sandbox is bubblewrap. {self.instead_of}]\n")
             return await start(path, notice, places)
 

@@ -13,7 +13,8 @@ from core import Event, Host, register_provider, save_revision
 from impl.compose import build_host
 from tests.harness.commands import artificer, expecting
 from tests.harness.home import INPUTS
-from tests.harness.laboratory import ObedientProvider
+from tests.harness.laboratory import CastProvider, ObedientProvider
+from tests.harness.scripted import call
 from tests.tui.conftest import calm, until
 from tui.application import ArtificerApp
 from tui.panes.bundles import RevisionsPane
@@ -104,8 +105,8 @@ def _plain(event: Event, calls: list[str]) -> Any:
     for name in (*(FIXED_BY_LINEAGE if event.kind == "started" else ()), "driven_s", "duration_s"):
         data.pop(name, None)
     text = json.dumps(data, sort_keys=True)
-    for number, call in enumerate(calls):
-        text = text.replace(call, f"call {number}")
+    for number, made in enumerate(calls):
+        text = text.replace(made, f"call {number}")
     return json.loads(text)
 
 
@@ -166,6 +167,37 @@ def test_a_run_is_the_same_through_every_door(docs: str, tmp_path: Path) -> None
     assert [kind for kind, _ in told_by["app"]].count("tool_result") == 1
     for door in ("command", "agent", "suite", "experiment"):
         assert told_by[door] == told_by["app"], door
+
+
+def test_a_run_that_works_in_its_sandbox_is_the_same_too(home: Path, tmp_path: Path) -> None:
+    """What a command answers, what is said of the sandbox and the digest of the workspace are nobody's door's."""
+    policy = "policy: {run_sandbox: allow}\n"
+    reference = f"hand@{stored(bundle(tmp_path / 'hand', 'hand', 'hand', policy))}"
+    stored(bundle(tmp_path / "lead", "lead", "lead", f'{policy}delegates: {{presets: ["{reference}"]}}\n'))
+    cast = {
+        "hand": [[call("run_sandbox", command="mkdir d; echo 4 > d/n; cat d/n")], "It is 4."],
+        "lead": [[call("agent", preset=reference, task=QUESTION)], "It has said so."],
+    }
+    register_provider("cast", lambda: CastProvider(cast))
+    played = ("--provider", "cast")
+    file = experiment_of(tmp_path / "x.yaml")
+    file.write_text(file.read_text().replace("documentation@live", reference))
+    suite = suite_of(tmp_path / "suite")
+    (suite / "suite.yaml").write_text(
+        (suite / "suite.yaml").read_text().replace("contains: datum", "file: {path: d/n, equals: 4}")
+    )
+    lead = expecting(0, "run", "lead@latest", QUESTION, *played)
+    (child,) = [event["data"]["session"] for event in lead.events if event["kind"] == "child"]
+    through = {
+        "command": expecting(0, "run", reference, QUESTION, *played).result["session"],
+        "agent": child,
+        "suite": expecting(0, "eval", suite, reference, *played).lines[0]["session"],
+        "experiment": expecting(0, "experiment", file, *played).lines[0]["session"],
+    }
+    told_by = {door: told(session) for door, session in through.items()}
+    assert any(kind == "tool_result" and body["workspace"] for kind, body in told_by["command"][1:])
+    for door in ("agent", "suite", "experiment"):
+        assert told_by[door] == told_by["command"], door
 
 
 # --- compare -----------------------------------------------------------------------------------------------
