@@ -119,7 +119,15 @@ class SessionScreen(KeepsSecrets):
         self.show_panes()
         self.query_one(Composer).focus()
         self.run_worker(self._follow(last), group="follow", exit_on_error=True)
-        self.run_worker(self._find_surroundings(), group="sandbox")
+        self._know(self.desk.session(self.session))
+
+    def _know(self, info: SessionInfo | None) -> None:
+        """Take the session's columns; with the first of them, find out what surrounds it. A session that just began
+        may have none yet when its screen opens."""
+        first = self.info is None and info is not None
+        self.info = info if info is not None else self.info
+        if first:
+            self.run_worker(self._find_surroundings(), group="sandbox")
 
     def _read(self, after: int, count: int) -> Sequence[Event]:
         return list(self.desk.store.events(self.session, after=after, limit=count))
@@ -156,7 +164,7 @@ class SessionScreen(KeepsSecrets):
             self.query_one(LogView).extend(lines)
         if last:
             self.query_one(TranscriptPane).grown(last)
-            self.info = self.desk.session(self.session)
+            self._know(self.desk.session(self.session))
         self._show_status()
         self._forget_oldest()
         if bundles:
@@ -219,7 +227,7 @@ class SessionScreen(KeepsSecrets):
         if not self.composed:
             return
         if info != self.info:
-            self.info = info
+            self._know(info)
             self._show_status()
         self.refresh_changed_bundles()
 
