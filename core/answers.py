@@ -67,7 +67,7 @@ def _listed(waiting: Waiting) -> str:
 
 def choose(options: Sequence[Option], text: str, *, multiple: bool) -> tuple[str, ...]:
     """The option ids `text` names, in the options' order; empty where it names none, or several of a single choice."""
-    one = _one(options, text)
+    one = _one(options, text) or _headed(options, text)
     if one is not None:
         return (one,)
     if not multiple:
@@ -83,7 +83,7 @@ def choose(options: Sequence[Option], text: str, *, multiple: bool) -> tuple[str
 
 
 def _range(options: Sequence[Option], part: str) -> tuple[str, ...]:
-    one = _one(options, part)
+    one = _one(options, part) or _headed(options, part)
     if one is not None:
         return (one,)
     span = re.fullmatch(r"(\d{1,4})\s*-\s*(\d{1,4})", part)
@@ -104,6 +104,15 @@ def _one(options: Sequence[Option], text: str) -> str | None:
         if folded and folded in (option.id.casefold(), option.label.casefold()):
             return option.id
     return None
+
+
+def _headed(options: Sequence[Option], text: str) -> str | None:
+    """The one option whose label begins with `text` as its name: `addPet` of `addPet — POST /pet: …`."""
+    if not text:
+        return None
+    folded = text.casefold()
+    named = [option.id for option in options if re.split(" — |: ", option.label.casefold(), maxsplit=1)[0] == folded]
+    return named[0] if len(named) == 1 else None
 
 
 _APPROVALS = {"y": "once", "yes": "once", "allow": "once", "ok": "once", "n": "deny", "no": "deny"}

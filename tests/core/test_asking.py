@@ -299,6 +299,23 @@ def test_all_is_no_option_of_a_question_that_takes_one() -> None:
     assert isinstance(read_answer(Waiting("question", "c", "?", options, free_text=False), "all"), NoAnswer)
 
 
+@pytest.mark.parametrize(
+    ("text", "choice"),
+    [
+        ("addpet", ("op:add",)),
+        ("tag store", ("tag:store",)),
+        ("addPet, tag store", ("op:add", "tag:store")),
+        ("getPet", ()),
+        ("add", ()),
+    ],
+)
+def test_an_option_is_named_by_what_its_label_begins_with_where_that_is_one(text: str, choice: tuple[str, ...]) -> None:
+    labels = {"op:add": "addPet — POST /pet", "tag:store": "tag store: 4", "a": "getPet — one", "b": "getPet — all"}
+    options = tuple(Option(id, label) for id, label in labels.items())
+    read = read_answer(Waiting("question", "c", "?", options, multiple=True, free_text=False), text)
+    assert (read.choice if isinstance(read, Answer) else ()) == choice
+
+
 OFFERS = {
     "credentials": ("retry", "end"),
     "doom_loop": ("hint", "retry", "switch", "end"),
