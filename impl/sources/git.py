@@ -35,9 +35,10 @@ _MISSING = re.compile(
     re.IGNORECASE,
 )
 _FOREIGN = "dubious ownership"
+_NO_HOST = re.compile(r"could not resolve (?:host|proxy): ([^\s'\"]+)", re.IGNORECASE)
 _NOT_THERE = re.compile(
     r"repository .* not found|not found|does not exist|does not appear to be a git repository"
-    r"|no such file|invalid gitfile|could not resolve host|could not read username|authentication failed",
+    r"|no such file|invalid gitfile|could not read username|authentication failed",
     re.IGNORECASE,
 )
 
@@ -262,6 +263,12 @@ def _failure(url: str, output: str) -> SourceError:
             "blobs_missing",
             f"Some files of {url} are missing from the repository itself: {said}",
             "Repair it (`git fsck`, `git fetch --refetch`) or clone it anew from where it is whole.",
+        )
+    if found := _NO_HOST.search(output):
+        return SourceError(
+            "clone_failed",
+            f"The name {found[1]} leads nowhere from here: it is misspelt, or there is no network.",
+            "Check both, or clone it elsewhere and give the folder.",
         )
     if _NOT_THERE.search(output):
         if url.startswith("file:"):

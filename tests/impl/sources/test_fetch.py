@@ -207,6 +207,12 @@ async def test_what_is_not_there_is_not_found(write: Write, tmp_path: Path) -> N
     assert await code_of(f"file://{write({'a.md': 'x'})}/a.md", tmp_path / "dest") == "not_found"
 
 
+async def test_a_name_without_an_address_may_be_misspelt_or_the_network_gone(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"nowhere\.invalid leads nowhere from here.* no network") as caught:
+        await fetch_source("https://nowhere.invalid/owner/name", tmp_path / "dest")
+    assert caught.value.code == "clone_failed"
+
+
 async def test_an_address_of_another_users_repository_says_so(
     write: Write, commit_all: Callable[..., str], tmp_path: Path
 ) -> None:
