@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from core.events import Event
 from core.group import Group
 from core.history import History, no_collection, repairs
-from core.ports import SessionInfo, Store
+from core.ports import SessionInfo, Store, StoreError
 from core.provider import Usage
 
 Pair = tuple[str, Mapping[str, Any]]
+
+LOCKED_S: Final = 30.0
+"""How long a running session waits for another process to unlock the store, beyond the store's own patience."""
+LOCKED_PAUSE_S: Final = 0.1
 
 
 class Bus:
@@ -123,12 +128,27 @@ class SessionLog:
         return events
 
     async def append_together(self, *pairs: Pair, **columns: Any) -> None:
-        """`append` in one transaction with what other sessions of this process store in this moment."""
-        group = self._bus.group
-        if group is None or not group.busy():
-            self.append(*pairs, **columns)
-        else:
-            await group.append(self.id, pairs, columns or None, partial(self._stored, columns))
+        """`append` in one transaction with what other sessions of this process store in this moment.
+
+        Where another process keeps the store locked it waits up to LOCKED_S, and can be cancelled meanwhile: a
+        backup or a hanging command elsewhere must not end what is going on here.
+        """
+        deadline: float | None = None
+        while True:
+            try:
+                group = self._bus.group
+                if group is None or not group.busy():
+                    self.append(*pairs, **columns)
+                else:
+                    await group.append(self.id, pairs, columns or None, partial(self._stored, columns))
+            except StoreError as error:
+                now = time.monotonic()
+                deadline = now + LOCKED_S if deadline is None else deadline
+                if error.code != "busy" or now >= deadline:
+                    raise
+            else:
+                return
+            await asyncio.sleep(LOCKED_PAUSE_S)
 
     def _stored(self, columns: Mapping[str, Any], events: Sequence[Event]) -> None:
         if columns:

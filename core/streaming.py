@@ -58,7 +58,13 @@ class Draft:
         self._stored = time.monotonic()
         text, thinking = "".join(self._text), "".join(self._thinking)
         self._text, self._thinking = [text], [thinking]
-        self._log.draft(self._id, text, thinking)
+        try:
+            self._log.draft(self._id, text, thinking)
+        except StoreError as error:
+            if error.code != "busy":
+                raise
+            # Another process keeps the store locked: this is stored, and so shown, a little later.
+            self._timer = asyncio.get_running_loop().call_later(BATCH_S, self._flush_later)
 
     def _flush_later(self) -> None:
         try:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from core import Event, LaunchInput, SessionInfo, Stop, Supervisor, ToolContext
+from core import Event, LaunchInput, SessionInfo, Stop, StoreError, Supervisor, ToolContext
 from core.group import Group
 from impl.store import database
 from impl.store.schema import SEQ_BITS, SEQ_MASK
@@ -205,6 +205,51 @@ async def test_a_database_that_stays_locked_fails_each_and_shows_nothing(
     assert [(event.session, event.seq) for event in shown] == [("a", 1)]
     locked.close()
     store.close()
+
+
+def locking(home: Path, seconds: float) -> EvalDriver:
+    """An agent whose first `lock` keeps the store locked, as another process would, and returns at once."""
+    locks: list[sqlite3.Connection] = []
+
+    def lock(args: dict[str, Any]) -> str:
+        if not locks:
+            locks.append(sqlite3.connect(home / "artificer.db", isolation_level=None))
+            locks[0].execute("BEGIN IMMEDIATE")
+            asyncio.get_running_loop().call_later(seconds, locks[0].close)
+        return "locked"
+
+    return EvalDriver(tools=[tool("lock", lock)])
+
+
+@pytest.mark.parametrize("sessions", [1, 3])
+async def test_running_sessions_outlive_a_lock_that_outlives_the_stores_patience(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sessions: int
+) -> None:
+    monkeypatch.setattr(database, "PATIENCE_S", 0.02)
+    turns = [lambda request: ["Some ", "words"] if len(request.messages) > 1 else [call("lock")]] * 9
+    host = make_host(tmp_path, driver=locking(tmp_path, 0.3), provider=ScriptedProvider(turns))
+    supervisor = Supervisor(host)
+    ids = [supervisor.start(LaunchInput(host=host, task="Go", provider="scripted")) for _ in range(sessions)]
+    outcomes = [await supervisor.wait(session) for session in ids]
+    assert [(outcome.stop, outcome.record.output) for outcome in outcomes] == [
+        (Stop.COMPLETED, "Some words")
+    ] * sessions
+    for session in ids:
+        kinds = [event.kind for event in host.store.events(session)]
+        assert (kinds.count("tool_result"), kinds.count("message")) == (1, 3)
+
+
+async def test_a_store_that_stays_locked_ends_a_session_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "PATIENCE_S", 0.02)
+    monkeypatch.setattr("core.session.LOCKED_S", 0.1)
+    host = make_host(tmp_path, driver=locking(tmp_path, 30), provider=ScriptedProvider([[call("lock")], "done"]))
+    supervisor = Supervisor(host)
+    session = supervisor.start(LaunchInput(host=host, task="Go", provider="scripted"))
+    with pytest.raises(StoreError, match="kept the database locked"):
+        await supervisor.wait(session)
+    assert [event.kind for event in host.store.events(session)][-1] == "tool_call"
 
 
 async def test_another_writer_gets_its_turn_while_many_sessions_run(tmp_path: Path) -> None:
