@@ -111,6 +111,6 @@ def test_without_a_network_no_address_is_fetched(home: Path, one: Path) -> None:
 
 
 def test_a_suite_for_the_builder_is_for_no_other_agent(docs: str) -> None:
-    refused = expecting(1, "eval", SUITE, docs).error
+    refused = expecting(2, "eval", SUITE, docs).error
     assert refused["code"] == "usage"
     assert "a-handbook-is-built-and-published" in refused["message"]

@@ -135,7 +135,8 @@ def fail(error: Exception, *, json: bool) -> int:
             hint = f"See: artificer {_command(error)}--help"
             return said_no("usage", error.format_message(), hint, as_json=json, exit_code=error.exit_code)
         case Refused() | core.StoreError() | core.CannotFork():
-            return said_no(error.code, _sentence(error.message), error.hint, as_json=json)
+            wrong = 2 if error.code == "usage" else 1
+            return said_no(error.code, _sentence(error.message), error.hint, as_json=json, exit_code=wrong)
         case core.UnknownRef():
             return said_no("not_found", _sentence(error.message), error.hint, as_json=json)
         case core.NoSuchSession():
