@@ -382,6 +382,8 @@ def _source(source: str | None) -> str | None:
     if not reference.path.exists():
         hint = "Give a folder that exists, or a git URL."
         raise output.Refused("not_found", f"There is nothing at {reference.path}.", hint)
+    if reference.path == reference.path.parent:
+        raise output.Refused("too_large", "That is this whole machine.", "Give the folder in it that matters.")
     return str(reference.path)
 
 

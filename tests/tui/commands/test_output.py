@@ -57,6 +57,7 @@ def test_the_version_is_printed(home: Path) -> None:
         (("build", ".", "--provider", "nonsense"), "artificer providers"),
         (("build", ".", "--sandbox", "nonsense"), "artificer doctor"),
         (("build", "/nowhere/at/all"), "folder"),
+        (("build", "/"), "folder"),
         (("build", "git@example.org:owner/name.git"), "https://example.org/owner/name"),
         (("build", "https://user:token@example.org/owner/name"), "https://example.org/owner/name"),
         (("build", "example.com/owner/name"), "https://example.com/owner/name"),
