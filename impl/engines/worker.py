@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +35,7 @@ from impl.engines.line import Inlet, Line, LineLost, Refused
 from impl.engines.mirror import Heard, Mirror
 from impl.engines.specs import PROTOCOL, Spec, entries_of, job_of, needed
 from impl.engines.workspaces import send_workspaces
+from impl.removal import remove_tree
 
 CELLS: Final = "cells"
 CHOOSE_S: Final = 4.0
@@ -141,7 +141,7 @@ async def _cell(spec: Spec, line: Line) -> float:
     finally:
         if store is not None:
             store.close()
-        await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
+        await asyncio.to_thread(remove_tree, home)
 
 
 async def _fetch(spec: Spec, store: Mirror, line: Line) -> None:
@@ -261,7 +261,7 @@ def sweep_cells(home: Path) -> None:
             handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(root / lock.stem, ignore_errors=True)
+                remove_tree(root / lock.stem)
                 lock.unlink(missing_ok=True)
             finally:
                 os.close(handle)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import errno
 import os
 import stat
 from collections.abc import Iterator, Mapping
@@ -15,11 +15,15 @@ from impl.engines.mirror import Mirror
 
 MAX_FILES: Final = 5_000
 MAX_BYTES: Final = 200_000_000
+MAX_DEPTH: Final = 100
+"""Directories in directories; deeper ones are left."""
 CHUNK: Final = 1_000_000
 _UNHEARD: Final = 8
 """Chunks that may be under way."""
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_OURS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+"""Errors that are the disk's, not those of a name an agent chose."""
 
 
 class TooMuch(Exception):
@@ -52,6 +56,8 @@ def _rows(session: str, work: Path) -> Iterator[tuple[Mapping[str, Any], bytes]]
     links: list[list[str]] = []
     count = size = 0
     for directory, directories, files in os.walk(work):
+        if len(Path(directory).parts) - len(work.parts) >= MAX_DEPTH:
+            directories.clear()
         for name in (*directories, *files):
             path = Path(directory, name)
             inside = path.relative_to(work).as_posix()
@@ -89,25 +95,28 @@ def _chunks(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def take_row(row: Mapping[str, Any], data: bytes, work: Path) -> None:
     """Write one row's directory, file or link below `work`, where nothing else writes. What it names outside of it is
-    left out, and so is what cannot be written."""
+    left out, and so is what cannot be written for its own sake. Raises OSError where nothing can be."""
     (kind,) = row
     inside = str(row[kind][1])
     parts = inside.split("/")
-    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+    if len(parts) > MAX_DEPTH + 1 or any(part in ("", ".", "..") or "\0" in part for part in parts):
         return
     path = work.joinpath(*parts)
     if any(work.joinpath(*parts[:depth]).is_symlink() for depth in range(len(parts))):
         return
-    with contextlib.suppress(FileExistsError, NotADirectoryError, IsADirectoryError):
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         match kind:
             case "directory":
-                path.mkdir(parents=True, exist_ok=True)
+                path.mkdir(exist_ok=True)
             case "link":
                 path.symlink_to(str(row[kind][2]))
             case "file":
                 executable, offset = bool(row[kind][2]), int(row[kind][3])
-                path.parent.mkdir(parents=True, exist_ok=True)
                 handle = os.open(path, _WRITE | (os.O_TRUNC if offset == 0 else 0), 0o755 if executable else 0o644)
                 with open(handle, "wb") as file:
                     file.seek(offset)
                     file.write(data)
+    except OSError as error:
+        if error.errno in _OURS:
+            raise

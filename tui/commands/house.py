@@ -280,8 +280,8 @@ def _children(directory: Path) -> list[Path]:
 
 
 def _remove(path: Path) -> int:
-    import shutil
+    from impl.removal import bytes_below, remove_tree
 
-    size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file() and not f.is_symlink())
-    shutil.rmtree(path, ignore_errors=True)
+    size = bytes_below(path)
+    remove_tree(path)
     return 0 if path.exists() else size

@@ -172,6 +172,23 @@ def test_what_comes_back_never_leaves_its_workspace(tmp_path: Path, path: str) -
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"link": ["s", "alone", "/etc/passwd"]},
+        {"link": ["s", "empty", ""]},
+        {"file": ["s", "n" * 300, False, 0]},
+        {"directory": ["s", "d/" * 2000 + "d"]},
+    ],
+)
+def test_no_name_an_agent_chose_ends_more_than_its_file(tmp_path: Path, row: dict[str, Any]) -> None:
+    """A workspace that holds a link and nothing else is one; what cannot be written is left out."""
+    take_row(row, b"", tmp_path / "work")
+    take_row({"file": ["s", "next", False, 0]}, b"x", tmp_path / "work")
+    assert (tmp_path / "work" / "next").read_bytes() == b"x"
+    assert (tmp_path / "work" / "alone").is_symlink() is ("alone" in str(row))
+
+
 # --- the line ----------------------------------------------------------------------------------------------
 
 
