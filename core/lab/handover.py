@@ -15,6 +15,8 @@ from core.ports import StoreError
 
 MAX_FILES: Final = 5_000
 MAX_BYTES: Final = 200_000_000
+MAX_DEPTH: Final = 100
+"""Directories in directories: each of them is held open while what is below it is copied."""
 _DIR: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: a pipe that took a file's place meanwhile must not hang us.
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -67,8 +69,8 @@ def _failed(error: OSError, words: str) -> Exception:
 def _parts(name: str) -> list[str]:
     """The components of a plain relative path. Raises BadStart."""
     parts = name.removeprefix("/work/").rstrip("/").split("/")
-    if name.startswith("~") or "\0" in name or any(part in ("", ".", "..") for part in parts):
-        raise BadStart(f"{name!r} is no plain path below /work.")
+    if len(parts) > MAX_DEPTH or name.startswith("~") or "\0" in name or any(part in ("", ".", "..") for part in parts):
+        raise BadStart(f"{name[:200]!r} is no plain path below /work.")
     return parts
 
 
@@ -94,7 +96,7 @@ def _take(top: int, parts: Sequence[str], target: Path, budget: _Budget, name: s
         for part in parts[:-1]:
             at = os.open(part, _DIR, dir_fd=at)
             opened.append(at)
-        for child, path in _walk(at, parts[-1], target, budget):
+        for child, path in _walk(at, parts[-1], target, budget, len(parts)):
             _file(child, path, budget)
     except OSError as error:
         raise _failed(error, f"{name!r} cannot be handed over: {error.strerror}.") from error
@@ -103,8 +105,10 @@ def _take(top: int, parts: Sequence[str], target: Path, budget: _Budget, name: s
             os.close(handle)
 
 
-def _walk(at: int, name: str, target: Path, budget: _Budget) -> Iterator[tuple[int, Path]]:
+def _walk(at: int, name: str, target: Path, budget: _Budget, depth: int) -> Iterator[tuple[int, Path]]:
     """Open files at and below `name`, each with where it goes."""
+    if depth > MAX_DEPTH:
+        raise BadStart(f"Its directories lie more than {MAX_DEPTH} deep in each other.")
     mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
     if stat.S_ISREG(mode):
         handle = os.open(name, _FILE, dir_fd=at)
@@ -118,7 +122,7 @@ def _walk(at: int, name: str, target: Path, budget: _Budget) -> Iterator[tuple[i
         try:
             target.mkdir(parents=True, exist_ok=True)
             for inner in sorted(os.listdir(handle)):
-                yield from _walk(handle, inner, target / inner, budget)
+                yield from _walk(handle, inner, target / inner, budget, depth + 1)
         finally:
             os.close(handle)
     else:

@@ -287,9 +287,14 @@ async def test_a_child_works_on_a_copy_of_what_it_is_handed(tmp_path: Path) -> N
     assert (lab.host.workspace_path(row["session"]) / "notes" / "a.txt").read_text() == "changed\n"
 
 
-@pytest.mark.parametrize("path", ["link", "/etc/passwd", "../../agent.yaml", "missing", "dir/link", "."])
+DEEP = "d/" * 150
+
+
+@pytest.mark.parametrize("path", ["link", "/etc/passwd", "../../agent.yaml", "missing", "dir/link", ".", "d", DEEP])
 async def test_nothing_outside_the_workspace_can_be_handed_over(tmp_path: Path, path: str) -> None:
-    make = [call("run_sandbox", command="ln -s /etc/passwd link; mkdir dir; ln -s /etc/passwd dir/link")]
+    """Nor directories without end inside of it."""
+    links = "ln -s /etc/passwd link; mkdir dir; ln -s /etc/passwd dir/link"
+    make = [call("run_sandbox", command=f"{links}; mkdir -p {DEEP}")]
     lab = Lab(tmp_path, {"lead": [make, ask(files=[path]), "x"], **HELPER})
     lab.agent("helper")
     lab.agent("lead", delegates=["helper"], policy={"run_sandbox": "allow"})
