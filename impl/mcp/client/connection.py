@@ -20,6 +20,7 @@ CALL_S: Final = 300.0
 CLOSE_S: Final = 2.0
 MAX_PAGES: Final = 20
 MAX_TOOLS: Final = 128
+_CLOSED: Final = "Connection closed"
 _NO_HANDSHAKE: Final = (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION)
 
 Streams = Callable[[], AbstractAsyncContextManager[tuple[Any, Any]]]
@@ -156,7 +157,8 @@ def read_error(error: MCPError, seconds: float) -> McpProblem:
     if isinstance(data, dict) and isinstance(data.get("artificer"), str):
         return McpProblem(data["artificer"], error.message, sent=bool(data.get("sent")))
     match error.code:
-        case types.CONNECTION_CLOSED:
+        # Servers use the code for errors of their own; the words are the SDK's.
+        case types.CONNECTION_CLOSED if error.message == _CLOSED:
             return McpProblem(UNAVAILABLE, "it ended; whether it did what was asked is unknown", sent=True)
         case types.REQUEST_TIMEOUT:
             return McpProblem(TIMEOUT, f"it did not answer within {seconds:g} s", sent=True)

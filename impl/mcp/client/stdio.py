@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
+import re
 import shlex
 import socket
 from collections.abc import AsyncIterator, Sequence
@@ -14,7 +16,7 @@ from typing import Any, Final
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, jsonrpc_message_adapter
 
 from core import CommandResult, Sandbox, SandboxUnavailable, Workspace
 from impl.mcp.client.problems import UNAVAILABLE, McpProblem, plain
@@ -22,6 +24,7 @@ from impl.mcp.client.problems import UNAVAILABLE, McpProblem, plain
 MAX_LINE: Final = 8 * 1024 * 1024
 MAX_GARBAGE: Final = 100
 """Lines that are not JSON-RPC after which a server is given up; a few are what careless ones print."""
+_ID: Final = re.compile(rb'"id"\s*:\s*([0-9]{1,15})\b')
 LONGEST_S: Final = 7 * 24 * 3600.0
 RUNNER: Final = Path(__file__).with_name("inside.py")
 _INSIDE: Final = "/run/artificer/mcp"
@@ -58,12 +61,13 @@ async def stdio_streams(server: Server) -> AsyncIterator[tuple[Any, Any]]:
             try:
                 connected = await _answered(called, running)
                 async with _pumping(*connected) as streams:
-                    yield streams
-            except Exception:  # whatever it was, the end of the server's process explains it better
-                await asyncio.wait({running}, timeout=0.5)
-                if running.done():
-                    raise _ended(running) from None
-                raise
+                    try:
+                        yield streams
+                    except Exception:  # where the server has ended, not by our hanging up, that explains it better
+                        await asyncio.wait({running}, timeout=0.5)
+                        if running.done():
+                            raise _ended(running) from None
+                        raise
             finally:
                 running.cancel()
                 await asyncio.wait({running}, timeout=2.0)
@@ -103,10 +107,10 @@ async def _pumping(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         garbage = 0
         async with heard:
             while (line := await _line(reader)) is not None and garbage <= MAX_GARBAGE:
-                try:
-                    await heard.send(SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False)))
-                except ValueError:
-                    garbage += 1
+                message = _message(line)
+                garbage += message is None
+                if message is not None:
+                    await heard.send(SessionMessage(message))
 
     async def tell() -> None:
         async with said:
@@ -125,6 +129,33 @@ async def _pumping(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         # A server that hung up breaks the pipe: its stream has ended, which is what the SDK goes by.
         await asyncio.gather(*tasks, return_exceptions=True)
         writer.close()
+
+
+def _message(line: bytes) -> JSONRPCMessage | None:
+    """What a line says, None where that is nothing. An answer that is no message is one that says so: what waits for
+    it would else wait its whole time."""
+    try:
+        return _valid(line)
+    except ValueError:
+        pass
+    try:
+        value = json.loads(line)
+        answers = value.get("id") if isinstance(value, dict) and "method" not in value else None
+        return _valid(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))  # halves of characters
+    except RecursionError:
+        found = _ID.search(line, 0, 500)
+        answers = int(found[1]) if found else None
+    except ValueError as error:
+        if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+            return None
+    if isinstance(answers, bool) or not isinstance(answers, int | str):
+        return None
+    words = ErrorData(code=PARSE_ERROR, message="it is no JSON-RPC, or nests too deeply")
+    return JSONRPCError(jsonrpc="2.0", id=answers, error=words)
+
+
+def _valid(line: bytes) -> JSONRPCMessage:
+    return jsonrpc_message_adapter.validate_json(line, by_name=False)
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes | None:

@@ -144,6 +144,46 @@ async def test_a_command_that_is_not_there_is_named(made: Made) -> None:
     assert "no-such-server cannot be started" in notices(lab, outcome.info.id)[0]
 
 
+ODD_ANSWERS = r"""
+def go(name, args):
+    line = {"null": '"result": null', "deep": '"result": ' + '{"a":' * 50000 + "1" + "}" * 50000,
+            "refused": '"error": {"code": -32000, "message": "no such berth"}',
+            "half": '"result": {"content": [{"type": "text", "text": "half \\ud83d"}]}'}[args["how"]]
+    print('{"jsonrpc": "2.0", "id": %d, %s}' % (number, line), flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    method, number, params = asked.get("method"), asked.get("id"), asked.get("params") or {}
+    if method == "initialize":
+        say(id=number, result={"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
+                               "serverInfo": {"name": "odd", "version": "1"}})
+    elif method == "tools/list":
+        say(id=number, result={"tools": [tool("go")]})
+    elif method == "tools/call":
+        go(params["name"], params["arguments"])
+"""
+
+
+async def test_an_answer_that_is_odd_ends_its_call_at_once_and_the_server_goes_on(made: Made) -> None:
+    turns: list[Any] = [[call("local__go", how=how)] for how in ("null", "deep", "refused", "half")]
+    lab = made([*turns, "done"], stdio(ODD_ANSWERS), mcp=[STDIO], policy=ALLOWED)
+    outcome = await lab.run("clerk")
+    null, deep, refused, half = results(lab, outcome.info.id)
+    assert null.startswith("mcp_protocol: local: its answer is not MCP")
+    assert deep == null
+    assert refused == "mcp_error: local: it answered with error -32000: no such berth"
+    assert half.startswith("half ")
+
+
+async def test_a_server_that_refuses_to_begin_is_said_to(made: Made) -> None:
+    body = """
+for line in sys.stdin:
+    say(id=json.loads(line)["id"], error={"code": -32000, "message": "not today"})
+"""
+    lab = made(["done"], stdio(body), mcp=[STDIO])
+    outcome = await lab.run("clerk")
+    assert "mcp_error: it answered with error -32000: not today" in notices(lab, outcome.info.id)[0]
+
+
 @pytest.mark.usefixtures("impatient")
 async def test_a_call_that_hangs_ends_typed_and_the_next_one_works(made: Made) -> None:
     body = """
