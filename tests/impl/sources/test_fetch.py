@@ -264,7 +264,7 @@ async def test_a_clone_ends_at_its_deadline(tmp_path: Path) -> None:
         port = server.sockets[0].getsockname()[1]
         url = f"https://127.0.0.1:{port}/owner/name"
         assert await code_of(url, tmp_path / "dest", Caps(seconds=0.5)) == "clone_failed"
-        await asyncio.wait_for(silent.closed.wait(), 10)
+        await asyncio.wait_for(silent.closed.wait(), 60)
 
 
 async def test_cancelling_a_clone_ends_git(tmp_path: Path) -> None:
@@ -272,11 +272,11 @@ async def test_cancelling_a_clone_ends_git(tmp_path: Path) -> None:
     async with await asyncio.start_server(silent.serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         task = asyncio.create_task(fetch_source(f"https://127.0.0.1:{port}/owner/name", tmp_path / "dest"))
-        await asyncio.wait_for(silent.opened.wait(), 10)
+        await asyncio.wait_for(silent.opened.wait(), 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.wait_for(silent.closed.wait(), 10)
+        await asyncio.wait_for(silent.closed.wait(), 60)
     assert list(tmp_path.iterdir()) == []
 
 
