@@ -40,19 +40,16 @@ def status(
     if info is None:
         return Status(line(("new", Tone.STRONG)), state, (), ())
     name = line((session_name(info), Tone.STRONG), ("" if info.kind == "builder" else f" · {info.kind}", Tone.DIM))
-    kind = sandbox or info.sandbox or ""
-    thinks = [part for part in (info.provider, info.model or model) if part]
-    isolates = line((kind, Tone.DIM), (" unsafe" if unsafe else "", Tone.FAIL))
-    notes = []
-    if foreign:
-        notes.append("followed, another process drives it")
-    if queued:
-        notes.append(f"{plural(queued, 'message')} not read yet")
-    before = line((" · ".join(thinks), Tone.DIM))
-    after = line((" · ".join(notes), Tone.DIM))
-    # Where the room is short the end is cut: there, what is out of the ordinary comes first.
-    short = (isolates, after, before) if unsafe else (after, before, isolates)
-    parts = short if narrow else (before, isolates, after)
+    thinks = line((info.provider or "", Tone.DIM))
+    named = line((info.model or model, Tone.DIM))
+    isolates = line((sandbox or info.sandbox or "", Tone.DIM), (" unsafe" if unsafe else "", Tone.FAIL))
+    notes = ["followed, another process drives it"] if foreign else []
+    notes += [f"{plural(queued, 'message')} not read yet"] if queued else []
+    said = line((" · ".join(notes), Tone.DIM))
+    if not narrow:
+        parts = (thinks, named, isolates, said)
+    else:  # the end is cut, so what is out of the ordinary comes first and what may be long comes last
+        parts = (isolates, said, thinks, named) if unsafe else (said, thinks, isolates, named)
     words: Line = ()
     for part in parts:
         if any(span.text for span in part):
