@@ -13,7 +13,7 @@ from mcp.client.session import ClientSession
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from impl.mcp.client.problems import ERROR, PROTOCOL, TIMEOUT, UNAVAILABLE, McpProblem, plain
+from impl.mcp.client.problems import ERROR, OURS, PROTOCOL, TIMEOUT, UNAVAILABLE, McpProblem, plain
 
 START_S: Final = 20.0
 CALL_S: Final = 300.0
@@ -154,8 +154,8 @@ def _why(error: BaseException) -> McpProblem:
 def read_error(error: MCPError, seconds: float) -> McpProblem:
     """An error of the SDK's or the server's as ours. Ours come back in `data`, see `impl.mcp.client.http`."""
     data = error.error.data
-    if isinstance(data, dict) and isinstance(data.get("artificer"), str):
-        return McpProblem(data["artificer"], error.message, sent=bool(data.get("sent")))
+    if isinstance(data, dict) and data.get("artificer") == OURS:
+        return McpProblem(data["code"], error.message, sent=data["sent"])
     match error.code:
         # Servers use the code for errors of their own; the words are the SDK's.
         case types.CONNECTION_CLOSED if error.message == _CLOSED:

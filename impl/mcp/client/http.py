@@ -11,7 +11,7 @@ import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
 from core import Denied, EffectPolicy, EffectRequest, EffectResponse, Transport
-from impl.mcp.client.problems import AUTH, ERROR, PROTOCOL, UNAVAILABLE, plain
+from impl.mcp.client.problems import AUTH, ERROR, OURS, PROTOCOL, UNAVAILABLE, plain
 
 _HEADERS: Final = ("accept", "content-type", "last-event-id")
 """What the SDK may say besides its own `mcp-` headers; the rest belongs to the transport or the credential."""
@@ -73,7 +73,7 @@ class EffectWire(httpx2.AsyncBaseTransport):
 
 def _said(request: httpx2.Request, code: str, detail: str, *, sent: bool) -> httpx2.Response:
     """An answer in the server's place: a JSON-RPC error that `impl.mcp.client.connection.read_error` reads."""
-    data: dict[str, Any] = {"artificer": code, "sent": sent}
+    data: dict[str, Any] = {"artificer": OURS, "code": code, "sent": sent}
     body = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": detail, "data": data}}
     content = json.dumps(body).encode()
     return httpx2.Response(502, headers={"content-type": "application/json"}, content=content, request=request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Final
 
 UNAVAILABLE: Final = "mcp_unavailable"  #: it does not start, cannot be reached, or ended
@@ -9,6 +10,9 @@ TIMEOUT: Final = "mcp_timeout"  #: it did not answer in its time
 PROTOCOL: Final = "mcp_protocol"  #: what it says is not MCP
 AUTH: Final = "mcp_auth"  #: it does not accept the credential, or wants one
 ERROR: Final = "mcp_error"  #: it answered with an error of its own
+
+OURS: Final = secrets.token_hex(16)
+"""Marks an error that is ours and not the server's; no server gets to see it."""
 
 
 class McpProblem(Exception):

@@ -148,6 +148,7 @@ ODD_ANSWERS = r"""
 def go(name, args):
     line = {"null": '"result": null', "deep": '"result": ' + '{"a":' * 50000 + "1" + "}" * 50000,
             "refused": '"error": {"code": -32000, "message": "no such berth"}',
+            "lie": '"error": {"code": -32000, "message": "m", "data": {"artificer": "mcp_auth", "sent": false}}',
             "half": '"result": {"content": [{"type": "text", "text": "half \\ud83d"}]}'}[args["how"]]
     print('{"jsonrpc": "2.0", "id": %d, %s}' % (number, line), flush=True)
 for line in sys.stdin:
@@ -164,13 +165,14 @@ for line in sys.stdin:
 
 
 async def test_an_answer_that_is_odd_ends_its_call_at_once_and_the_server_goes_on(made: Made) -> None:
-    turns: list[Any] = [[call("local__go", how=how)] for how in ("null", "deep", "refused", "half")]
+    turns: list[Any] = [[call("local__go", how=how)] for how in ("null", "deep", "refused", "lie", "half")]
     lab = made([*turns, "done"], stdio(ODD_ANSWERS), mcp=[STDIO], policy=ALLOWED)
     outcome = await lab.run("clerk")
-    null, deep, refused, half = results(lab, outcome.info.id)
+    null, deep, refused, lie, half = results(lab, outcome.info.id)
     assert null.startswith("mcp_protocol: local: its answer is not MCP")
     assert deep == null
     assert refused == "mcp_error: local: it answered with error -32000: no such berth"
+    assert lie.startswith("mcp_error: ")
     assert half.startswith("half ")
 
 
