@@ -74,7 +74,8 @@ def judge(check: Check, seen: Seen) -> Verdict:
     """The verdict on one check. Pure but for `seen.file`; a regular expression is given two seconds."""
     try:
         why = _problem(check, seen)
-    except (RecursionError, ArithmeticError) as error:  # what a model says may be nested or large without end
+    except (RecursionError, ArithmeticError, ValueError, TypeError) as error:
+        # What a model says may be nested or large without end, or no number: none of it ends an evaluation.
         why = f"it cannot be compared: {error}"
     return Verdict(check, why is None, why or "")
 

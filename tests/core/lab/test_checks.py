@@ -117,6 +117,20 @@ def test_the_library_is_loaded_when_it_first_scores() -> None:
     subprocess.run([sys.executable, "-P", "-c", code], check=True)
 
 
+@pytest.mark.parametrize(
+    ("check", "output"),
+    [
+        ({"json_schema": {"properties": {"a": {"multipleOf": 0.1}}}}, '{"a": NaN}'),
+        ({"autoevals": {"scorer": "ExactMatch", "expected": {"a": 1}}}, "9" * 5000),
+        ({"json": {"value": {"a": 1}, "tolerance": 1}}, '{"a": ' + "9" * 400 + "}"),
+    ],
+)
+def test_an_answer_that_cannot_be_compared_fails_its_check_and_nothing_else(check: Any, output: str) -> None:
+    verdict = judge(parse_check(check), seen(output))
+    assert not verdict.passed
+    assert verdict.why
+
+
 def test_an_answer_nested_without_end_fails_its_check_and_nothing_else() -> None:
     for check in ({"json": []}, {"json_schema": {"type": "array"}}):
         assert not judge(parse_check(check), seen("[" * 200_000 + "]" * 200_000)).passed
@@ -220,6 +234,8 @@ def test_a_pattern_that_takes_for_ever_fails_in_time() -> None:
         {"regex": "("},
         {"number": "abc"},
         {"number": {"value": float("nan")}},
+        {"number": 10**400},
+        {"limits": {"tokens": 10**400}},
         {"number": {"value": 1, "pick": "middle"}},
         {"limits": {}},
         {"limits": {"usd": "abc"}},
