@@ -154,6 +154,8 @@ class Drive:
         except Parked as parked:
             record = StopRecord(parked.stop, parked.detail or None, None, parked.waiting, parked.evidence)
         except StoreError as error:
+            if not self.new and self.log.info.stop is not None:
+                raise  # it has not gone on: what it waited for it still waits for
             try:
                 return self._stop(_fault(error))
             except StoreError:

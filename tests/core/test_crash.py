@@ -198,6 +198,19 @@ async def test_a_full_disk_that_has_room_for_the_stop_again_says_so_there(tmp_pa
     assert outcome.record.evidence["text"] == "The disk is full. Free some space."
 
 
+async def test_an_answer_that_cannot_be_stored_leaves_the_session_waiting_for_it(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [[call("add")], "done"], EvalDriver(tools=[tool("add", lambda args: "3", default="ask")]))
+    real = stage.store
+    assert (await stage.run("Add")).stop is Stop.NEEDS_APPROVAL
+    stage.host.store = Full(real, "answer", forever=False)
+    with pytest.raises(StoreError, match="disk is full"):
+        await stage.answer("once")
+    assert real.session("s1").stop == "needs_approval"
+    stage.host.store = real
+    assert (await stage.answer("once")).stop is Stop.COMPLETED
+    assert [event.data["output"] for event in stage.events("tool_result")] == ["3"]
+
+
 async def test_text_that_cannot_be_stored_while_it_streams_ends_the_turn(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [["One", gate := Gate(), "two", "three"]])
     real = stage.store
