@@ -23,6 +23,7 @@ from core.lab.records import Record
 from core.lab.runner import Job, Lost, Preset, Ran, Runner, Setting, resolve_preset
 from core.lab.suite import BadSuite, LimitFields, Suite, load_suite, read_fields
 from core.launch import Busy, Outcome
+from core.policy import limits_to_json
 from core.ports import Engine, Host, SessionInfo, Store
 from core.stops import Stop
 
@@ -132,22 +133,27 @@ class Experiment:
         return f"x-{self.name}"
 
 
-def load_experiment(path: str | Path, store: Store, setting: Setting | None = None) -> Experiment:
-    """Read the file; what `setting` says stands before what the file says. Raises BadSuite, UnknownRef, NotAPreset,
-    NotADirectoryError."""
+def load_experiment(
+    path: str | Path, store: Store, setting: Setting | None = None, usual: Setting | None = None
+) -> Experiment:
+    """Read the file; what `setting` says stands before what the file says. `usual` is what stands where neither says
+    anything: a cell with another model is another cell. Raises BadSuite, UnknownRef, NotAPreset, NotADirectoryError."""
     file = Path(path).resolve()
     fields: ExperimentFields = read_fields(ExperimentFields, file.parent, file.name)
-    given = setting or Setting()
+    given, default = setting or Setting(), usual or Setting()
     chosen = Setting(given.provider or fields.provider, given.model or fields.model, given.sandbox or fields.sandbox)
     suite = load_suite(file.parent / fields.suite) if fields.suite else None
     if fields.replay is not None and store.session(fields.replay) is None:
         raise BadSuite([Problem(ProblemCode.BAD_VALUE, file.name, f"replay: there is no session {fields.replay}")])
-    environment = [str(chosen.provider), chosen.model, fields.replay, suite.digest if suite else None]
+    limits = fields.limits.limits()
+    thinks = [str(chosen.provider or default.provider), chosen.model or default.model]
+    environment: list[Any] = [*thinks, fields.replay, suite.digest if suite else None]
+    environment += [limits_to_json(limits)] if limits != Limits() else []
     cells = tuple(_cells(fields, file.parent, store, environment))
     if len({cell.id for cell in cells}) < len(cells):
         words = "two of its cells are the same: a revision, or a prompt's or task's text, stands twice"
         raise BadSuite([Problem(ProblemCode.DUPLICATE_NAME, file.name, words)])
-    return Experiment(fields.name, cells, fields.parallel, chosen, fields.limits.limits(), fields.replay, suite)
+    return Experiment(fields.name, cells, fields.parallel, chosen, limits, fields.replay, suite)
 
 
 def _cells(fields: ExperimentFields, root: Path, store: Store, environment: Sequence[Any]) -> list[Cell]:

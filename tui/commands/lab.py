@@ -248,9 +248,9 @@ def experiment(
     host = build_host()
     given = _setting(host, provider, model, sandbox, default=False)
     with _reading(file):
-        from core import Attempts, load_experiment, run_experiment
+        from core import Attempts, Setting, load_experiment, run_experiment
 
-        loaded = load_experiment(file, host.store, given)
+        loaded = load_experiment(file, host.store, given, Setting(host.settings.provider, host.settings.model))
     _check(host, loaded.setting)
     where = _engine(engine, parallel or loaded.parallel)
     if engine is None:

@@ -97,6 +97,18 @@ async def test_a_new_task_runs_its_own_cells_alone(tmp_path: Path) -> None:
     assert len(arms(lab)) == len(rows) == 24
 
 
+def test_other_limits_and_another_model_make_new_cells(tmp_path: Path) -> None:
+    """Be the model named nowhere but in the settings: what another one said is no result of this one."""
+    lab, file = lab_of(tmp_path)
+    usual = [load_experiment(file, lab.store, None, Setting("cast", model)) for model in ("one", "two")]
+    named = load_experiment(file, lab.store, Setting("cast", "one"))
+    file.write_text(file.read_text() + "limits: {steps: 3}\n")
+    limited = load_experiment(file, lab.store, Setting("cast", "one"))
+    ids = [{cell.id for cell in one.cells} for one in (*usual, named, limited)]
+    assert ids[0] == ids[2]
+    assert len(ids[0] | ids[1] | ids[3]) == 3 * len(ids[0])
+
+
 async def test_a_moved_channel_makes_new_cells(tmp_path: Path) -> None:
     lab, file = lab_of(tmp_path)
     before = {row["cell"] for row in await go(lab, file)}
