@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 REGEX_S: Final = 2.0
+SCHEMA_S: Final = 5.0
+"""How long a schema with patterns may take, with the start of the process that goes by it."""
 LONGEST: Final = 1_000_000
 """Characters of a text that a pattern is searched in."""
 _NUMBER: Final = re.compile(r"(?<![\w.])[-+−]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?")
@@ -17,6 +19,9 @@ _SEARCH: Final = (
     "import json,re,sys\n"
     "pattern,text=json.load(sys.stdin)\n"
     "sys.exit(0 if re.search(pattern,text,re.MULTILINE) else 3)\n"
+)
+_VALIDATE: Final = (
+    "import json,sys\nfrom core.lab.matching import misfit\nprint(json.dumps(misfit(*json.load(sys.stdin))))\n"
 )
 
 
@@ -76,8 +81,29 @@ def bad_schema(schema: Any) -> str | None:
     return None
 
 
-def schema_problem(schema: Mapping[str, Any], value: Any) -> str | None:
-    """What of `value` does not fit the JSON Schema (2020-12), None where all does."""
+def schema_problem(schema: Any, value: Any) -> str | None:
+    """What of `value` does not fit the JSON Schema (2020-12), None where all does. One with patterns is gone by in a
+    process of its own, as a pattern is."""
+    if '"pattern' not in json.dumps(schema, default=str):
+        return misfit(schema, value)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", _VALIDATE],
+            input=json.dumps([schema, value], default=str),
+            capture_output=True,
+            text=True,
+            timeout=SCHEMA_S,
+        )
+    except subprocess.TimeoutExpired:
+        return f"the schema's patterns took more than {SCHEMA_S:g} s"
+    if done.returncode:
+        return f"it cannot be compared: {done.stderr.strip().splitlines()[-1:]}"
+    found: str | None = json.loads(done.stdout)
+    return found
+
+
+def misfit(schema: Any, value: Any) -> str | None:
+    """As `schema_problem`, here and for as long as it takes."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
     from referencing import Registry

@@ -222,6 +222,14 @@ def test_a_pattern_that_takes_for_ever_fails_in_time() -> None:
     assert verdict.why == f"the pattern took more than {REGEX_S:g} s"
 
 
+def test_a_schema_with_patterns_is_gone_by_and_none_of_them_takes_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = parse_check({"json_schema": {"type": "string", "pattern": "^(a+)+$"}})
+    assert judge(check, seen('"aaaa"')).passed
+    assert judge(check, seen('"aab"')).why == "$: 'aab' does not match '^(a+)+$'"
+    monkeypatch.setattr("core.lab.matching.SCHEMA_S", 0.5)
+    assert judge(check, seen(f'"{"a" * 40}b"')).why == "the schema's patterns took more than 0.5 s"
+
+
 @pytest.mark.parametrize(
     "raw",
     [
