@@ -297,8 +297,8 @@ class CliProvider(Provider):
 
     def _checked(self, turn: CliTurn) -> CliTurn:
         """The turn as it can be asked; a fresh session of a provider whose ids are ours gets one."""
-        if not turn.prompt.strip() or "\0" in turn.prompt:
-            raise ProviderError("bad_request", "A prompt is needed, without NUL characters.")
+        if not turn.prompt.strip():
+            raise ProviderError("bad_request", "A prompt is needed.")
         if turn.mode == "fork" and not self.forks:
             hint = "Start a new session instead."
             raise ProviderError("capability", f"{self.name} cannot fork a session.", hint=hint)
@@ -314,7 +314,8 @@ class CliProvider(Provider):
         return turn
 
     def _prompt(self, prompt: str) -> tuple[list[str], bytes | None]:
-        data = self._worded(prompt).encode("utf-8", "replace")
+        # No argument can hold a NUL, which the output of a command that is told again may.
+        data = self._worded(prompt).replace("\0", "\ufffd").encode("utf-8", "replace")
         if len(data) <= LONGEST_ARGUMENT:
             return self._prompt_arguments(data.decode()), None
         if self.stdin_arguments is None:

@@ -55,6 +55,13 @@ async def test_words_that_look_like_a_command_are_words(claude: Make) -> None:
     assert stand_in.started[0]["env"]["CLAUDE_CODE_DISABLE_ATTACHMENTS"] == "1"
 
 
+async def test_words_that_no_argument_can_hold_are_said_without_them(claude: Make) -> None:
+    stage, stand_in = claude('init(); text("Hi."); result()')
+    outcome = await stage.run("a\0b \ud800")
+    assert outcome.stop is Stop.COMPLETED
+    assert words_of(stand_in)[-1] == "a\ufffdb \ufffd"
+
+
 async def test_a_resume_and_a_fork_cost_only_their_own_turn(claude: Make) -> None:
     stage, stand_in = claude('init(); text("Hi."); result(usd=0.01, total=0.01 * turn)')
     await stage.run("One")

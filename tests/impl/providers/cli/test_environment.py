@@ -133,7 +133,6 @@ def test_an_unknown_route_names_those_there_are() -> None:
     ("fields", "words"),
     [
         ({"prompt": " "}, "A prompt is needed"),
-        ({"prompt": "a\0b"}, "NUL"),
         ({"mode": "resume"}, "takes its id"),
         ({"effort": "heroic"}, "It takes: "),
         ({"budget": 0}, "allows nothing"),
