@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, Va
 
 from core.bundle.fields import InsidePath, Model, Money, ToolName, problems_of
 from core.bundle.problems import Problem, ProblemCode
+from core.bundle.skills import SKILL_FILE, parse_skill
 from core.bundle.strict_yaml import Document, load
 from core.bundle.tree import digest_tree
 from core.driver import Limits
@@ -230,6 +231,9 @@ def load_suite(path: str | Path) -> Suite:
     written = [(SUITE, case) for case in fields.cases]
     for name in fields.case_files:
         written += [(name, case) for case in read_fields(_Cases, root, name, key="cases").cases]
+    skills = _directory(root, "skills")
+    if problems := _unreadable(skills):
+        raise BadSuite(problems)
     return Suite(
         root=root,
         digest=digest,
@@ -238,7 +242,7 @@ def load_suite(path: str | Path) -> Suite:
         description=fields.description,
         persona=fields.persona,
         corpus=_directory(root, "corpus"),
-        skills=_directory(root, "skills"),
+        skills=skills,
         tools={name: _tool(tool) for name, tool in fields.tools.items()},
         mcp=fields.mcp,
         effects=tuple(effect.model_dump() for effect in fields.effects),
@@ -274,6 +278,19 @@ def read_fields(kind: type[Any], root: Path, name: str, *, key: str | None = Non
 
 def _directory(root: Path, name: str) -> Path | None:
     return root / name if (root / name).is_dir() else None
+
+
+def _unreadable(skills: Path | None) -> list[Problem]:
+    """What is wrong with the skills that cannot be read; those that merely break a rule are taken."""
+    found: list[Problem] = []
+    for place in sorted(p for p in skills.iterdir() if p.is_dir()) if skills is not None else ():
+        path = f"skills/{place.name}/{SKILL_FILE}"
+        try:
+            skill, problems = parse_skill((place / SKILL_FILE).read_bytes(), place.name, path)
+        except OSError as error:
+            skill, problems = None, [Problem(ProblemCode.SKILL_INVALID, path, f"cannot be read: {error.strerror}")]
+        found += problems if skill is None else []
+    return found
 
 
 def _tool(tool: ToolFields) -> CannedTool:

@@ -225,6 +225,17 @@ def test_a_suite_that_cannot_be_used_says_where(tmp_path: Path, text: str, words
         load_suite(write(tmp_path / "suite", text))
 
 
+@pytest.mark.parametrize(("text", "words"), [("no front matter", "no front matter"), (None, "cannot be read")])
+def test_a_skill_of_a_suite_that_cannot_be_read_is_said_before_anything_runs(
+    tmp_path: Path, text: str | None, words: str
+) -> None:
+    suite = write(tmp_path / "suite", "cases: [{id: a, task: x}]\n")
+    (suite / "skills" / "knots").mkdir(parents=True)
+    (suite / "skills" / "knots" / ("notes.md" if text is None else "SKILL.md")).write_text(text or "")
+    with pytest.raises(BadSuite, match=f"skills/knots/SKILL.md: .*{words}"):
+        load_suite(suite)
+
+
 async def test_labels_stand_beside_the_checks(tmp_path: Path, clerk: Path, suite: Path) -> None:
     lab = lab_with(tmp_path)
     lab.bundle(clerk)
