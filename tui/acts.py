@@ -296,17 +296,10 @@ class ActingApp(App[int]):
         if isinstance(self.screen, AgentScreen):
             self.screen.talk(digest)
         else:
-            self.run_worker(self._open_and_talk(agent, digest))
+            self.run_worker(self.open_agent(agent, talk=True, ref=digest))
 
-    async def _open_and_talk(self, agent: str, digest: str | None) -> None:
-        from tui.screens.agent import AgentScreen
-
-        await self.open_agent(agent)
-        if isinstance(self.screen, AgentScreen):
-            self.screen.talk(digest)
-
-    async def open_agent(self, name: str) -> None:
-        """Show an agent."""
+    async def open_agent(self, name: str, *, talk: bool = False, ref: str | None = None) -> None:
+        """Show an agent; with `talk` the person writes a task for its revision `ref` at once."""
         raise NotImplementedError
 
     def _session(self) -> str | None:

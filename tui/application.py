@@ -299,11 +299,11 @@ class ArtificerApp(ActingApp):
         """Comparisons, experiments, evaluations."""
         await self.open_lab()
 
-    async def open_agent(self, name: str) -> None:
-        """Show an agent over the home screen."""
+    async def open_agent(self, name: str, *, talk: bool = False, ref: str | None = None) -> None:
+        """Show an agent over the home screen, and begin a task for it where that is wanted."""
         from tui.screens.agent import AgentScreen
 
-        await self._show(AgentScreen(self.desk, self.shelf, name))
+        await self._show(AgentScreen(self.desk, self.shelf, name, talk=talk, ref=ref))
 
     async def _show(self, screen: Screen[Any], *, over: bool = False) -> None:
         if not over:

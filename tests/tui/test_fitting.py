@@ -1,8 +1,9 @@
 """What is higher than its window: cards are read from their top, questions keep their keys in view, pages turn while
-somebody writes."""
+somebody writes, and nothing typed is lost."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from textual.containers import VerticalScroll
+from textual.events import Key
 
 from core import register_provider
 from tests.harness.scripted import ScriptedProvider
@@ -20,8 +22,11 @@ from tests.tui.conftest import calm, until
 from tests.tui.test_stops import shown
 from tui.application import ArtificerApp
 from tui.panes.chat import ChatPane
+from tui.screens.agent import AgentScreen
 from tui.screens.dialogs import RunScreen, YesScreen
+from tui.screens.session import SessionScreen
 from tui.view.text import line, plain_text
+from tui.widgets.composer import Composer
 from tui.widgets.rowlist import RowList
 
 Make = Callable[..., ArtificerApp]
@@ -127,3 +132,39 @@ def test_an_editor_that_does_not_start_gives_the_terminal_back_to_the_app(tmp_pa
         terminal.wait_for("the terminal is back")
         terminal.send("\x11")
         assert terminal.exit_code() == 0
+
+
+async def test_what_is_typed_while_a_session_opens_is_not_lost(on_stage: Stage, make_app: Make) -> None:
+    name = scenes.long_session(on_stage, 400)
+    app = make_app(on_stage)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await calm(pilot)
+        opening = asyncio.create_task(app.open_session(name))
+        while not isinstance(app.screen, SessionScreen):  # noqa: ASYNC110 - the app has no event for it
+            await asyncio.sleep(0)
+        for letter in "more":
+            app.post_message(Key(letter, letter))
+        await opening
+        await until(pilot, lambda: app.screen.query_one(Composer).text == "more", "all of it is written")
+        await pilot.press(
+            "f4", "z", "escape"
+        )  # once it is open, letters are only the composer's where it has the focus
+        await until(pilot, lambda: app.screen.query_one(Composer).has_focus)
+        assert app.screen.query_one(Composer).text == "more"
+
+
+async def test_a_task_typed_right_after_its_key_is_a_task_and_no_key_of_the_tree(
+    on_stage: Stage, make_app: Make
+) -> None:
+    app = make_app(on_stage, scenes.done(on_stage))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await calm(pilot)
+        await pilot.press("f4")
+        await until(pilot, lambda: isinstance(app.focused, RowList), "the tree has the focus")
+        app.post_message(Key("t", "t"))
+        while not isinstance(app.screen, AgentScreen):  # noqa: ASYNC110 - the app has no event for it
+            await asyncio.sleep(0)
+        for letter in "probe":
+            app.post_message(Key(letter, letter))
+        await until(pilot, lambda: bool(app.screen.query(Composer)), "there is a composer")
+        await until(pilot, lambda: app.screen.query_one(Composer).text == "probe", "all of it is written")

@@ -60,12 +60,14 @@ class AgentScreen(AgentPanes):
         Binding("f10,ctrl+o", "home", "home", show=False, id="session.home", tooltip="All sessions and agents"),
     ]
 
-    def __init__(self, desk: Desk, shelf: Shelf, name: str) -> None:
+    def __init__(self, desk: Desk, shelf: Shelf, name: str, *, talk: bool = False, ref: str | None = None) -> None:
         super().__init__()
         self.desk = desk
         self.shelf = shelf
         self.agent_name = name
-        self.ref: str | None = None
+        self.ref = ref
+        """The revision that is talked to; None: what is live, else the latest."""
+        self.early = talk
         self.changing = False
 
     @property
@@ -89,7 +91,7 @@ class AgentScreen(AgentPanes):
             self.query_one(f"#{name}").border_title = title
         self.refresh_bundles()
         self._prompt()
-        self.query_one(RevisionsPane).focus()
+        (self.query_one(Composer) if self.early else self.query_one(RevisionsPane)).focus()
 
     def refresh_bundles(self) -> None:
         """Also the top line and the channel's history."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from textual import on
+from textual.events import Key
 
 from tui.panes.bundles import RevisionsPane, ValidationPane
 from tui.panes.transcript import TranscriptPane
@@ -10,6 +11,7 @@ from tui.screens import messages
 from tui.screens.base import QuietScreen
 from tui.shelf import Shelf
 from tui.view.bundles import run_rows, tree_rows
+from tui.widgets.composer import Composer
 from tui.widgets.rowlist import RowList
 
 
@@ -19,6 +21,19 @@ class AgentPanes(QuietScreen[None]):
     shelf: Shelf
     _shown: object = None
     """What the store held of the agent when its rows were read."""
+
+    early = False
+    """Whether the composer is about to get the focus: what is typed before it has it is written all the same."""
+
+    def on_key(self, event: Key) -> None:
+        """A letter that found nothing with the focus."""
+        if self.early and event.is_printable and event.character is not None:
+            event.stop()
+            self.query_one(Composer).insert(event.character)
+
+    def on_descendant_focus(self) -> None:
+        """From now on keys go where the focus is."""
+        self.early = False
 
     @property
     def agent(self) -> str | None:

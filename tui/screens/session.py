@@ -88,6 +88,7 @@ class SessionScreen(KeepsSecrets):
         self._next = ""
         self.sandbox_known = False
         self._first = 1
+        self.early = True
 
     def compose(self) -> ComposeResult:
         """Conversation and composer on the left, the log above the other panes on the right."""
