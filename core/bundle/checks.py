@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from core.bundle.fields import outside
+from core.bundle.fields import outside, split_preset
 from core.bundle.manifest import MANIFEST, Manifest, parse_manifest
 from core.bundle.problems import Problem, ProblemCode
 from core.bundle.secret_scan import scan_for_secrets
@@ -140,7 +140,14 @@ def _check_manifest(state: _State) -> tuple[str, list[Problem]]:
         hint = "Write agent.yaml with schema: artificer/v1 and a name."
         return "", [Problem(ProblemCode.MANIFEST_MISSING, MANIFEST, "there is no agent.yaml", hint)]
     state.manifest, problems, state.document = parse_manifest(data)
-    return f"{len(data):,} bytes", list(problems)
+    presets = state.manifest.delegates.presets if state.manifest is not None else ()
+    return f"{len(data):,} bytes", [*problems, *map(_no_preset, (p for p in presets if split_preset(p) is None))]
+
+
+def _no_preset(text: str) -> Problem:
+    """A delegate that no call could ever name."""
+    message = f"delegates.presets: {text[:80]!r} is no preset"
+    return Problem(ProblemCode.BAD_NAME, MANIFEST, message, "Write AGENT, AGENT@CHANNEL or AGENT@DIGEST.")
 
 
 def _check_persona(state: _State) -> tuple[str, list[Problem]]:

@@ -21,6 +21,7 @@ SECRET_KEYS = frozenset(
 
 _AGENT_NAME = re.compile(r"[a-z0-9-]{1,64}")
 _TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_PRESET = re.compile(r"([a-z0-9][a-z0-9-]{0,63})(?:@([a-z][a-z0-9-]{0,31}|(?:sha256:)?[0-9a-f]{6,64}))?")
 _SKILL_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _CREDENTIAL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _HOST = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))*")
@@ -43,6 +44,12 @@ def fail(code: ProblemCode, message: str) -> PydanticCustomError:
 def is_agent_name(text: str) -> bool:
     """Lower-case letters, digits and hyphens, 1 to 64, no hyphen first."""
     return _AGENT_NAME.fullmatch(text) is not None and not text.startswith("-")
+
+
+def split_preset(text: str) -> tuple[str, str | None] | None:
+    """The agent and the channel or digest of `AGENT`, `AGENT@CHANNEL` or `AGENT@DIGEST`; None where it is none."""
+    found = _PRESET.fullmatch(text)
+    return None if found is None else (found[1], found[2])
 
 
 def is_skill_name(text: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,6 @@ from core.supervisor import Supervisor
 Kind = Literal["child", "arm", "case"]
 BUILDER: Final = "builder"
 """What people call the Builder where an agent is asked for; a stored agent of that name is `builder@latest`."""
-_PRESET: Final = re.compile(r"([a-z0-9][a-z0-9-]{0,63})(?:@([a-z][a-z0-9-]{0,31}|(?:sha256:)?[0-9a-f]{6,64}))?")
 
 
 class NotAPreset(ValueError):
@@ -53,12 +51,13 @@ class Preset:
 def resolve_preset(store: Store, preset: str, default: Literal["live", "latest"] = "live") -> Preset:
     """The revision that `AGENT`, `AGENT@CHANNEL` or `AGENT@DIGEST` means now. `AGENT@latest`, published or not, is
     meant by those alone whose default it is. Raises NotAPreset, UnknownRef."""
+    from core.bundle.fields import split_preset
     from core.bundle.revisions import UnknownRef, resolve_ref
 
-    found = _PRESET.fullmatch(preset)
+    found = split_preset(preset)
     if found is None:
         raise NotAPreset(f"{preset[:80]!r} is no preset: AGENT, AGENT@CHANNEL or AGENT@DIGEST.")
-    agent, ref = found[1], found[2]
+    agent, ref = found
     if ref == "latest" and default == "live" and ref not in store.channels(agent):
         raise UnknownRef(f"{preset} names no channel", "Name a channel or a digest.")
     digest = resolve_ref(store, agent, ref, default=default)

@@ -66,6 +66,7 @@ BROKEN: list[tuple[str, dict[str, str | bytes | None]]] = [
     ("unknown_key", {"agent.yaml": GOOD["agent.yaml"] + "author: me\n"}),
     ("missing_key", manifest(("name: weather\n", ""))),
     ("bad_name", manifest(("name: weather", "name: The Weather"))),
+    ("bad_name", {"agent.yaml": GOOD["agent.yaml"] + "delegates: {presets: [helper@live, ../helper]}\n"}),
     ("bad_value", manifest(("artificer/v1", "artificer/v9"))),
     ("bad_value", {"agent.yaml": GOOD["agent.yaml"] + "limits: {steps: -1}\n"}),
     ("bad_value", {"agent.yaml": GOOD["agent.yaml"] + "policy: {run_sandbox: yes}\n"}),
