@@ -23,7 +23,7 @@ def open_engine(url: str | None, slots: int | None = None, say: Callable[[str], 
         return LocalEngine(SLOTS if slots is None else slots)
     scheme, _, place = str(url).partition("://")
     if scheme in ("dask", "dask+tls"):
-        from impl.engines.dask import DaskEngine
+        from impl.engines.dask.engine import DaskEngine
 
         return DaskEngine(place, slots, say, tls=scheme == "dask+tls")
     raise NoEngine(f"There is no engine for {url!r}. There are: local, dask://HOST:PORT, dask+tls://HOST:PORT.")

@@ -17,7 +17,7 @@ import pytest
 
 from core import Attempts, Record, Runner, load_experiment, run_experiment, save_revision
 from impl.compose import build_host
-from impl.engines.dask import DaskEngine
+from impl.engines.dask.engine import DaskEngine
 from tests.harness.cluster import Cluster, Worker, held, tide, until
 from tests.harness.commands import Running, artificer, expecting
 from tests.harness.home import INPUTS
@@ -310,7 +310,7 @@ def test_children_and_replays_are_there_what_they_are_here(
 def test_a_cluster_without_workers_says_how_to_start_one(
     keeper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("impl.engines.dask.CONNECT_S", 1.0)
+    monkeypatch.setattr("impl.engines.dask.engine.CONNECT_S", 1.0)
     (tmp_path / "alone").mkdir()
     with Cluster(tmp_path / "alone") as alone:
         ran = artificer("experiment", experiment(tmp_path / "x.yaml", PIER), "--engine", alone.url)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from impl.engines.line import Inlet, Line
+from impl.engines.dask.line import Inlet, Line
 
 
 class MemoryQueue:

@@ -241,7 +241,7 @@ def gc(as_json: Json = False) -> int:
     """Remove what nothing refers to any more: laid-out revisions, unreferenced blobs, workspaces and agent CLIs' own
     directories of no session, packages that no tool has used for a month, cells of dead workers. A session's are
     kept: they go on with it."""
-    from impl.engines.worker import sweep_cells
+    from impl.engines.dask.worker import sweep_cells
     from impl.sandboxes.sweep import sweep
 
     host = build_host()

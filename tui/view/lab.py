@@ -19,6 +19,8 @@ KINDS: tuple[Kind, ...] = ("comparison", "experiment", "evaluation")
 ARMS = ("baseline", "candidate")
 PAIR = "pair"
 """What a label of a comparison stands on."""
+WORK = (*CELLS, "builder")
+"""Kinds of sessions that are a record's cells: where the Builder is evaluated they build."""
 
 TODO = State("·", "to do", Tone.DIM)
 PASSED = State("✓", "passed", Tone.PLAIN)
@@ -138,7 +140,7 @@ class Kept:
 
     def watch(self, infos: Iterable[SessionInfo]) -> None:
         """Take the columns of sessions that work for it now, in the order they began."""
-        live = {info.id: info for info in infos if info.id not in self._sessions and info.kind in CELLS}
+        live = {info.id: info for info in infos if info.id not in self._sessions and info.kind in WORK}
         if live != self.live:
             self.live, self.changes = live, self.changes + 1
 

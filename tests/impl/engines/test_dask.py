@@ -16,13 +16,14 @@ from typing import Any
 import pytest
 
 from core import EngineError, Host, Job, Runner, SessionInfo, Setting, Start, resolve_preset
-from impl.engines import dask, open_engine
-from impl.engines.line import LineLost, Refused
-from impl.engines.mirror import Heard
-from impl.engines.rows import NotItsRow, Outcome, store_row
-from impl.engines.specs import Packer, job_of, needed
-from impl.engines.worker import sweep_cells
-from impl.engines.workspaces import take_row
+from impl.engines import open_engine
+from impl.engines.dask import engine
+from impl.engines.dask.line import LineLost, Refused
+from impl.engines.dask.mirror import Heard
+from impl.engines.dask.rows import NotItsRow, Outcome, store_row
+from impl.engines.dask.specs import Packer, job_of, needed
+from impl.engines.dask.worker import sweep_cells
+from impl.engines.dask.workspaces import take_row
 from tests.harness.laboratory import Lab
 from tests.harness.queues import Ends
 
@@ -47,7 +48,7 @@ def test_an_address_that_is_none_is_said_before_anything_is_tried(url: str) -> N
 async def test_a_scheduler_that_does_not_answer_is_said_with_the_next_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int
 ) -> None:
-    monkeypatch.setattr(dask, "CONNECT_S", 0.2)
+    monkeypatch.setattr(engine, "CONNECT_S", 0.2)
     lab = Lab(tmp_path, {})
     with pytest.raises(EngineError, match=f"127.0.0.1:{unused_tcp_port}") as found:
         async with open_engine(f"dask://127.0.0.1:{unused_tcp_port}").opened(lab.host, Runner(lab.host)):
@@ -57,7 +58,8 @@ async def test_a_scheduler_that_does_not_answer_is_said_with_the_next_step(
 
 
 def test_nothing_of_it_is_loaded_before_it_is_used() -> None:
-    modules = "impl.engines.local, impl.engines.dask, impl.engines.leases, impl.engines.worker, tui.commands.lab"
+    names = ("local", "dask.engine", "dask.leases", "dask.worker")
+    modules = ", ".join([*(f"impl.engines.{name}" for name in names), "tui.commands.lab"])
     words = f"import sys, {modules}; print('distributed' in sys.modules)"
     done = subprocess.run([sys.executable, "-P", "-c", words], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

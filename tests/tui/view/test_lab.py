@@ -58,9 +58,15 @@ def test_cost_is_added_up_as_rows_come_and_says_what_is_not_known() -> None:
 
 def test_a_session_that_has_a_row_works_no_more() -> None:
     record = kept("evaluation", ("started", {"cases": ["a", "b"]}), case("a", True, session="s1"))
-    record.watch([SessionInfo("s1", "case"), SessionInfo("s2", "case"), SessionInfo("s3", "builder")])
+    record.watch([SessionInfo("s1", "case"), SessionInfo("s2", "case"), SessionInfo("s3", "judge")])
     assert list(record.live) == ["s2"]
     assert "1 of 2 · 1 running · 1 of 1 passed" in plain_text(progress(record))
+
+
+def test_a_case_of_the_builder_works_while_it_builds() -> None:
+    record = kept("evaluation", ("started", {"cases": ["a"]}))
+    record.watch([SessionInfo("s1", "builder")])
+    assert list(record.live) == ["s1"]
 
 
 def test_an_experiment_that_goes_on_with_other_cells_has_the_new_plan() -> None:

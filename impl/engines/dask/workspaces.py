@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from impl.engines.line import Line
-from impl.engines.mirror import Mirror
+from impl.engines.dask.line import Line
+from impl.engines.dask.mirror import Mirror
 
 MAX_FILES: Final = 5_000
 MAX_BYTES: Final = 200_000_000

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from core import Attempts, Host, Job, Lost, Ran, Runner
-from impl.engines.leases import Leases
+from impl.engines.dask.leases import Leases
 
 MOST_LOST: Final = 3
 

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from core import EngineError, Host, Runner
+from impl.engines.dask.specs import PROTOCOL
 from impl.engines.local import at_once
-from impl.engines.specs import PROTOCOL
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from impl.engines.leases import Leases
+    from impl.engines.dask.leases import Leases
 
 C = TypeVar("C")
 R = TypeVar("R")
@@ -69,8 +69,8 @@ class DaskEngine:
     @asynccontextmanager
     async def opened(self, host: Host, here: Runner) -> AsyncIterator[Runner]:
         """See `Engine`. What it raises is an EngineError too where the scheduler goes away meanwhile."""
-        from impl.engines.leases import Leases
-        from impl.engines.remote import ClusterRunner
+        from impl.engines.dask.leases import Leases
+        from impl.engines.dask.remote import ClusterRunner
 
         client = await self._connect()
         scratch = Path(tempfile.mkdtemp(prefix="artificer-cells-"))
@@ -116,7 +116,7 @@ class DaskEngine:
 
     async def _greet(self, client: Client) -> None:
         """Ask every worker who it is. Raises EngineError where there is none, or one that could not run a cell."""
-        from impl.engines.worker import work
+        from impl.engines.dask.worker import work
 
         next_step = _NEXT.format(place=self._place)
         if not await client.nthreads():

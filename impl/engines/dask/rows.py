@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Protocol
 
 from core import Host, Job, SessionInfo
-from impl.engines.workspaces import take_row
+from impl.engines.dask.workspaces import take_row
 
 _STORES_OWN: Final = ("last_seq", "status", "started", "ended")
 """Columns that say what this store does: a worker's clock is not asked."""

@@ -31,10 +31,10 @@ from core import (
     parse_tool,
     write_tree,
 )
-from impl.engines.line import Inlet, Line, LineLost, Refused
-from impl.engines.mirror import Heard, Mirror
-from impl.engines.specs import PROTOCOL, Spec, entries_of, job_of, needed
-from impl.engines.workspaces import send_workspaces
+from impl.engines.dask.line import Inlet, Line, LineLost, Refused
+from impl.engines.dask.mirror import Heard, Mirror
+from impl.engines.dask.specs import PROTOCOL, Spec, entries_of, job_of, needed
+from impl.engines.dask.workspaces import send_workspaces
 from impl.removal import remove_tree
 
 CELLS: Final = "cells"

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from core import EngineError, Host, Job, Lost, StoreError, cancel_abandoned
-from impl.engines.line import GONE, Inlet
-from impl.engines.rows import NotItsRow, Outcome, store_row
-from impl.engines.specs import Packer
+from impl.engines.dask.line import GONE, Inlet
+from impl.engines.dask.rows import NotItsRow, Outcome, store_row
+from impl.engines.dask.specs import Packer
 
 if TYPE_CHECKING:
     from distributed import Client, Future, Queue
@@ -167,7 +167,7 @@ class Leases:
 
     async def _submit(self, lease: Lease) -> None:
         """Give it to the cluster, but to no worker that hangs."""
-        from impl.engines.worker import work
+        from impl.engines.dask.worker import work
 
         options: dict[str, Any] = {"resources": {RESOURCE: 1}} if self._by_resource else {}
         if self._hanging:
