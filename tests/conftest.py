@@ -26,7 +26,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     named = [Path(config.invocation_params.dir, argument.split("::")[0]).resolve() for argument in config.args]
     if "not slow" not in config.option.markexpr or any(path not in (whole, whole.parent) for path in named):
         return 0
-    return min(4, os.cpu_count() or 1)
+    return min(4, 2 * (os.cpu_count() or 1))  # they wait for processes and frames half of their time
 
 
 @pytest.fixture(autouse=True)

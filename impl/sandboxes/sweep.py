@@ -132,7 +132,11 @@ def _scratch() -> list[Path]:
 def _sockets(home: Path) -> list[Path]:
     """Remove the socket directories of dead owners."""
     gone = []
-    for path in home.glob(f"workspaces/*/{CONTROL}*"):
+    try:
+        found = list(home.glob(f"workspaces/*/{CONTROL}*"))
+    except OSError:
+        return []  # some of it went meanwhile: next time
+    for path in found:
         try:
             mark = (path / "owner").read_text()
         except OSError:

@@ -236,13 +236,14 @@ async def test_ctrl_c_cancels_the_turn_says_so_and_the_session_goes_on(on_stage:
         await pilot.press("ctrl+c")
         await stopped(pilot)
         assert "stopped by you" in state(app)
-        assert any("ctrl+c again" in note.message for note in app._notifications)
+        await until(pilot, lambda: any("ctrl+c again" in note.message for note in app._notifications), "it says so")
         await pilot.press(*"go", "enter")
         await until(pilot, lambda: "question" in state(app), "it goes on")
         assert on_stage.host.store.session(screen(app).session).stop == Stop.AWAITING_USER.value  # type: ignore[union-attr]
 
 
-async def test_ctrl_c_twice_leaves_with_130(on_stage: Stage, make_app: Make) -> None:
+async def test_ctrl_c_twice_leaves_with_130(on_stage: Stage, make_app: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.application.AGAIN_S", 60.0)  # however slow the machine is
     app = make_app(on_stage)
     async with app.run_test(size=(120, 40)) as pilot:
         await calm(pilot)

@@ -9,6 +9,7 @@ import hashlib
 import http.server
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -464,6 +465,7 @@ async def test_what_dies_while_another_stays_open_is_taken_away_meanwhile(
     assert not any(row["State"]["Paused"] for row in containers.rows())  # type: ignore[index, call-overload]
     await kill(living)
     await until(lambda: containers.rows() == [])
+    shutil.rmtree(tmp_path)  # what is gone is swept no more
 
 
 @pytest.mark.docker
