@@ -351,6 +351,7 @@ def test_a_credential_is_the_workers_own_or_has_no_value(
     (tool / "tool.yaml").write_text((tool / "tool.yaml").read_text() + "credentials: [key]\n")
     (tool / "tool.py").write_text((tool / "tool.py").read_text().replace("json=", 'credential="key", json='))
     expecting(0, "save", teller)
+    monkeypatch.setattr("impl.secrets.kept.find_keyring", lambda: None)  # the file, whatever keyring there is
     monkeypatch.setenv("ARTIFICER_PASSPHRASE", "a passphrase of the test's")
     monkeypatch.setattr("sys.stdin", io.StringIO("canary-value-0123456789\n"))
     expecting(0, "credentials", "set", "teller", "key")
