@@ -131,8 +131,13 @@ class Home:
     def stop(self, session: str) -> str | None:
         """The stop it stands at, as `sessions` lists it; one that has gone on since is `interrupted`."""
         store = SqliteStore(self.home)
+        until = time.monotonic() + 10
         try:
-            info, events = store.session(session), list(store.events(session))
+            info = store.session(session)
+            while info is not None and info.status == "running" and time.monotonic() < until:
+                time.sleep(0.02)  # a child that was being forked when it was killed has its lock for a moment longer
+                info = store.session(session)
+            events = list(store.events(session))
         finally:
             store.close()
         assert info is not None
