@@ -88,6 +88,13 @@ class ArtificerApp(ActingApp):
 
     # --- beginning and end -------------------------------------------------------------------------
 
+    async def run_async(self, **options: Any) -> Any:
+        """Run in the terminal. A signal gives it back from the first moment on: they are heard before it is taken."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            loop.add_signal_handler(number, self._told_to_end, number)
+        return await super().run_async(**options)
+
     def get_default_screen(self) -> Screen[Any]:
         """Home."""
         return HomeScreen(self.desk, self.shelf)
@@ -109,10 +116,6 @@ class ArtificerApp(ActingApp):
             self.set_keymap(keymap)
 
     async def _after_first_paint(self) -> None:
-        loop = asyncio.get_running_loop()
-        if not self.is_headless:
-            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-                loop.add_signal_handler(number, self._told_to_end, number)
         self.theme_changed_signal.subscribe(self, lambda theme: self.desk.keep("app:theme", theme.name))
         self.set_interval(POLL_S, self._poll)
         key = self.open_at_start or self.host.store.get_value(LEFT)
@@ -148,7 +151,8 @@ class ArtificerApp(ActingApp):
         if self._ending:
             return
         self._ending = True
-        self._keep_place()
+        if self.opened:
+            self._keep_place()
         await self.desk.close()
         self.exit(code, return_code=code)
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.harness.stage import stage
 from tests.harness.terminal import ROOT, Terminal, artificer
 from tests.tui import scenes
+from tui.desk import LEFT
 
 FRESH = "Artificer builds agents."
 ALL_BACK = {"screen": True, "cursor": True, "mouse": True, "paste": True, "line": True}
@@ -42,11 +44,24 @@ def test_ctrl_c_twice_leaves_with_130(tmp_path: Path) -> None:
 def test_a_signal_restores_the_terminal(tmp_path: Path, number: signal.Signals) -> None:
     with artificer(tmp_path / "home") as terminal:
         terminal.wait_for(FRESH)
-        terminal.wait_for("\x1b[?2004h")
-        time.sleep(0.3)  # the handlers are set after the first paint, which leaves no trace to wait for
         terminal.signal(number)
         assert terminal.exit_code() == 128 + number
         assert terminal.restored == ALL_BACK
+
+
+@pytest.mark.slow
+def test_a_signal_before_the_first_paint_restores_the_terminal_and_keeps_what_was_left(tmp_path: Path) -> None:
+    on = stage(tmp_path / "home")
+    session = scenes.asks(on)
+    on.host.store.set_value(LEFT, f"session:{session}")
+    on.host.store.close()
+    with artificer(tmp_path / "home") as terminal:
+        terminal.wait_for("\x1b[?1049h")  # it has the terminal now, and has painted nothing
+        terminal.signal(signal.SIGTERM)
+        assert terminal.exit_code() == 128 + signal.SIGTERM
+        assert terminal.restored == ALL_BACK
+    with closing(stage(tmp_path / "home").host.store) as store:
+        assert store.get_value(LEFT) == f"session:{session}"
 
 
 @pytest.mark.slow
