@@ -28,7 +28,7 @@ class Terminal:
     ) -> None:
         self._leader, self._follower = pty.openpty()
         self.resize(*size)
-        self.before = termios.tcgetattr(self._follower)
+        self._before = self._after = termios.tcgetattr(self._follower)
         self.output = bytearray()
         self._changed = threading.Condition()
         self.process = subprocess.Popen(
@@ -83,9 +83,13 @@ class Terminal:
         self.process.send_signal(number)
 
     def exit_code(self, seconds: float = 30) -> int:
-        """Wait for the end; its code, negative where a signal ended it."""
+        """Wait for the end, its last byte included; its code, negative where a signal ended it."""
         code = self.process.wait(seconds)
-        time.sleep(0.05)  # the last bytes are in the pipe already; the reader only has to take them
+        if self._follower >= 0:
+            self._after = termios.tcgetattr(self._follower)  # with its last holder the terminal forgets them
+            os.close(self._follower)
+            self._follower = -1
+            self._reader.join(seconds)
         return code
 
     def hang_up(self) -> None:
@@ -97,19 +101,19 @@ class Terminal:
 
     @property
     def restored(self) -> dict[str, bool]:
-        """Whether what a full-screen program changes was put back."""
+        """Whether what a full-screen program changes was put back, once it has ended."""
         out = bytes(self.output)
 
         def last(on: bytes, off: bytes) -> bool:
             return out.rfind(off) > out.rfind(on)
 
-        after = termios.tcgetattr(self._follower)
+        after = self._after
         return {
             "screen": last(b"\x1b[?1049h", b"\x1b[?1049l"),
             "cursor": last(b"\x1b[?25l", b"\x1b[?25h"),
             "mouse": last(b"\x1b[?1003h", b"\x1b[?1003l"),
             "paste": last(b"\x1b[?2004h", b"\x1b[?2004l"),
-            "line": after[3] == self.before[3] and after[0] == self.before[0],
+            "line": after[3] == self._before[3] and after[0] == self._before[0],
         }
 
     def __enter__(self) -> Terminal:
