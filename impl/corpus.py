@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from core import CorpusDocument, Passage, UnknownResource
 from impl.passages import Piece, split
-from impl.words import content_words, unspaced, weight, words
+from impl.words import content_words, stem, unspaced, weight, words
 
 if TYPE_CHECKING:
     import sqlite3
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 MAX_INDEXED: Final = 4_000_000
 #: Distinct words of a query that count.
 MAX_TERMS: Final = 24
+#: Of so many passages found, those headed by the question itself come first.
+_NEAREST: Final = 50
 
 # A word in a heading says more of what a passage is about than one in its text; the headings above it, and
 # the document's own name, say a little.
@@ -71,8 +73,15 @@ class CorpusIndex:
             return []
         with self._lock:
             db = self._index()
-            ranked = _rank(db, terms, self._first)
+            ranked = self._headed(query, _rank(db, terms, self._first))
         return [self._passage(row, score) for row, score in ranked[:limit]]
+
+    def _headed(self, query: str, ranked: list[tuple[int, float]]) -> list[tuple[int, float]]:
+        """What opens a section whose heading is the question itself (function words aside) comes before all else."""
+        asked = _said(query)
+        opening = [row for row, _ in ranked[:_NEAREST] if self._first[row - 1]]
+        own = [row for row in opening if _said(self._entries[row - 1].piece.heading) == asked]
+        return [(row, ranked[0][1]) for row in own] + [pair for pair in ranked if pair[0] not in own]
 
     def documents(self) -> list[CorpusDocument]:
         """Every text document, by path."""
@@ -125,6 +134,10 @@ class CorpusIndex:
         self._documents, self._entries, self._db = documents, entries, db
         self._first = [entry.piece.first for entry in entries]
         return db
+
+
+def _said(text: str) -> frozenset[str]:
+    return frozenset(map(stem, content_words(text))) | frozenset(unspaced(text))
 
 
 def _columns(entry: _Entry) -> tuple[str, str, str, str, str]:

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from impl.sources.blockers import code_blockers
+from impl.sources.firsttask import from_descriptions
 from impl.sources.frontmatter import FrontMatter, dump_front_matter, split_front_matter
 from impl.sources.grants import Grants, map_tools, parse_tools
 from impl.sources.refs import distinct, slug
@@ -131,6 +132,7 @@ def convert(tree: SourceTree, chosen: Sequence[Candidate], name: str, mode: Mode
         losses=(*losses, *more, *_left_out(tree, chosen)),
         licensed=tuple(candidate.path for candidate in chosen),
         counts={"skills": len(names), "files": sum(len(skill.files) for skill in skills)},
+        example=from_descriptions(candidate.description for candidate in chosen),
     )
 
 

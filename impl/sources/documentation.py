@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
+from impl.sources.firsttask import from_pages
 from impl.sources.licence import is_licence_file
 from impl.sources.prose import Summary, summarise
 from impl.sources.tree import SourceTree, decode, directories, is_hidden, is_own, words
@@ -123,7 +124,16 @@ def convert(tree: SourceTree, chosen: Sequence[Candidate], name: str, mode: Mode
         corpus=True,
         losses=tuple(losses),
         counts={"pages": len(files)},
+        example=from_pages(_in_order(tree, index, [file.path for file in files])),
     )
+
+
+def _in_order(tree: SourceTree, index: str | None, kept: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The pages that a first question may come from, with their text: the index, then the others by path."""
+    paths = [path.removeprefix("corpus/") for path in kept]
+    paths = [path for path in paths if PurePosixPath(path).stem.lower() not in _HOUSEKEEPING]
+    for path in sorted(paths, key=lambda path: (path != index, path)):
+        yield path, tree.text(path) or ""
 
 
 def _page(tree: SourceTree, path: str, losses: list[Loss]) -> BundleFile | None:

@@ -75,6 +75,7 @@ def import_source(
         licence=licence.to_json(),
         counts=draft.counts,
         credentials=tuple(str(declared["name"]) for declared in draft.credentials),
+        example=draft.example,
         notes=(*surveyed.notes, *licence.notes),
     )
 

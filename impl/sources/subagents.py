@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+from impl.sources.firsttask import from_descriptions
 from impl.sources.frontmatter import FrontMatter
 from impl.sources.grants import map_tools, parse_tools
 from impl.sources.refs import distinct, slug
@@ -85,6 +86,7 @@ def convert(tree: SourceTree, chosen: Sequence[Candidate], name: str, mode: Mode
         losses=tuple(losses),
         licensed=(path,),
         counts={"subagents": 1},
+        example=from_descriptions([candidate.description]),
     )
 
 

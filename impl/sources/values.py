@@ -137,7 +137,8 @@ class BundleFile:
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A converted bundle before it is written. `licensed` are the chosen paths the licence is looked up for,
-    `credentials` declarations as a manifest holds them, `tool_policy` the decision for each tool."""
+    `credentials` declarations as a manifest holds them, `tool_policy` the decision for each tool,
+    `example` a task worth typing first ("" where the source names none)."""
 
     description: str
     persona: str
@@ -152,6 +153,7 @@ class Draft:
     losses: tuple[Loss, ...] = ()
     licensed: tuple[str, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+    example: str = ""
 
 
 class Refusal(Exception):
@@ -169,7 +171,7 @@ class ImportResult:
     """What came of an import; which fields count depends on `outcome`.
 
     `imported`: `bundle` (the directory written), `kind`, `description`, `losses`, `licence`, `counts`,
-    `credentials` (names that want a value before the agent can do all).
+    `credentials` (names that want a value before the agent can do all), `example` (a task worth typing first, or "").
     `question`: `asks` (`kind` or `choice`), `question` (its text), `options`, `recommended` (an id), `multiple`,
     `unlisted` (more may be named than the options list).
     `refused`: `capability`, `reason`, `evidence`; nothing was written.
@@ -184,6 +186,7 @@ class ImportResult:
     licence: Mapping[str, Any] | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     credentials: tuple[str, ...] = ()
+    example: str = ""
     notes: tuple[str, ...] = ()
     asks: Literal["kind", "choice"] | None = None
     question: str = ""
@@ -207,6 +210,7 @@ class ImportResult:
             "licence": dict(self.licence) if self.licence is not None else None,
             "counts": dict(self.counts),
             "credentials": list(self.credentials),
+            "example": self.example,
             "notes": list(self.notes),
             "asks": self.asks,
             "question": self.question,

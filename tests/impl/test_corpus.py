@@ -118,6 +118,12 @@ def test_a_word_in_a_heading_outweighs_words_in_the_text(tmp_path: Path) -> None
     assert CorpusIndex(tmp_path).search("fees")[0].heading == "Fees"
 
 
+def test_a_heading_that_is_the_question_itself_comes_first(tmp_path: Path) -> None:
+    page = "# A\n\nMoor, moor and moor the boat at the mooring.\n\n## How do I moor?\n\nWith a line.\n"
+    (tmp_path / "a.md").write_text(page + "\n## Mooring lines\n\nMoor with mooring lines to moor a boat.\n")
+    assert CorpusIndex(tmp_path).search("how do I moor?")[0].text == "With a line."
+
+
 def test_a_question_in_a_script_without_spaces_finds_its_passage(corpus: CorpusIndex) -> None:
     assert corpus.search("全文検索")[0].path == "notes.txt"
     assert corpus.search("検")[0].path == "notes.txt"

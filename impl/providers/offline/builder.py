@@ -393,7 +393,9 @@ class _Build:
         in_turn = [i for i in self.turn if isinstance(i, Used)]
         imported = next((i for i in reversed(in_turn) if i.data.get("outcome") == "imported"), None)
         validated = self._last("validate_agent")
-        return said.built(self.agent, imported, validated, published, self._mended())
+        source = next((i for i in reversed(self.items) if _imported(i)), None)
+        example = str(source.data.get("example") or "") if isinstance(source, Used) else ""
+        return said.built(self.agent, imported, validated, published, self._mended(), example)
 
     def _call(self, tool: str, args: Mapping[str, Any], say: str = "") -> Move:
         """Call a tool that is offered, unless exactly this has failed since the person last spoke; what is about the

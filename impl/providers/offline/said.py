@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -112,8 +113,9 @@ def built(
     validated: Used | None,
     published: Used | None,
     mended: Sequence[str] = (),
+    example: str = "",
 ) -> str:
-    """What was made, what it lacks, what was mended, where it stands, what to do next."""
+    """What was made, what it lacks, what was mended, where it stands, what to do next; `example` is a task to try."""
     name = agent or "the agent"
     lines: list[str] = ["Mended by rule:", *(f"- {change}" for change in mended), ""] if mended else []
     if imported is not None:
@@ -124,13 +126,19 @@ def built(
     if validated is not None and (warned := _problems(validated)):
         lines += ["Warnings:", *warned]
     lines.append("")
+    try_it = f"artificer run {name} {_quoted(example or '…')}"
     if published is None:
-        lines.append(f'Next: say “publish” or `artificer publish {name}`, then `artificer run {name} "…"`.')
+        lines.append(f"Next: say “publish” or `artificer publish {name}`, then `{try_it}`.")
     else:
-        lines.append(f'Next: `artificer run {name} "…"`, or `artificer` to see it.')
+        lines.append(f"Next: `{try_it}`, or `artificer` to see it.")
     if imported is not None:
         lines.append("Built by offline rules: no model has read or judged the source.")
     return "\n".join(lines)
+
+
+def _quoted(task: str) -> str:
+    """The task as one word of a shell, in double quotes where nothing in it means more there."""
+    return shlex.quote(task) if set(task) & set('"$`\\!') else f'"{task}"'
 
 
 def _made(name: str, imported: Used) -> list[str]:

@@ -104,6 +104,27 @@ async def test_a_source_goes_through_import_save_and_validation_to_a_report() ->
     assert "tool," not in talk.reply.split("\n")[0]
 
 
+@pytest.mark.parametrize(
+    ("example", "typed"),
+    [
+        ("how do I roll back?", '"how do I roll back?"'),
+        ("it's late", '"it\'s late"'),
+        ("what costs $5!", "'what costs $5!'"),
+    ],
+)
+async def test_the_task_to_try_is_the_sources_own_quoted_for_a_shell(example: str, typed: str) -> None:
+    talk = builder()
+    await talk.say("Build an agent from ./skills")
+    await talk.result({**IMPORTED, "example": example})
+    await talk.result(SAVED)
+    await talk.result(PASSED)
+    assert f"`artificer run skills {typed}`" in talk.reply
+    await talk.say("publish")
+    await talk.result(PASSED)
+    await talk.result(PUBLISHED)
+    assert f"Next: `artificer run skills {typed}`, or" in talk.reply
+
+
 async def test_it_costs_nothing_and_streams_its_reply_in_pieces() -> None:
     talk = await built()
     assert (talk.end.usd, talk.end.usage and talk.end.usage.input_tokens) == (0, 0)
