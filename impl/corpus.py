@@ -81,6 +81,7 @@ class CorpusIndex:
         asked = _said(query)
         opening = [row for row, _ in ranked[:_NEAREST] if self._first[row - 1]]
         own = [row for row in opening if _said(self._entries[row - 1].piece.heading) == asked]
+        own.sort(key=lambda row: words(self._entries[row - 1].piece.heading) != words(query))
         return [(row, ranked[0][1]) for row in own] + [pair for pair in ranked if pair[0] not in own]
 
     def documents(self) -> list[CorpusDocument]:

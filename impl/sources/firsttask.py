@@ -32,8 +32,8 @@ def _stems(listed: str) -> frozenset[str]:
 _CHORES: Final = _stems(
     """
     install installation installing licence license licensing contribute contributing contribution contributor
-    contributors sponsor sponsors donate cite citation bug bugs question questions support feedback contents
-    changelog changes credits acknowledgements authors requirements prerequisites
+    contributors sponsor sponsors donate cite citation bug bugs question questions support feedback
+    changelog history discussion changes credits acknowledgements authors requirements prerequisites
     """
 )
 _FILLERS: Final = _stems(
@@ -84,6 +84,8 @@ def _asked(path: str, text: str, *, index: bool) -> Iterator[tuple[int, str]]:
 def _plain(heading: str) -> str:
     """A heading without its number and closing marks; "" where it is too long or holds what no one types."""
     said = _NUMBERED.sub("", " ".join(heading.split()), count=1).rstrip(" :.#*_")
+    if "contents" in words(said)[-1:] and len(words(said)) <= 3:  # the table of them says nothing itself
+        return ""
     return said if len(said) <= _LONGEST and said.isprintable() and "`" not in said else ""
 
 
