@@ -221,7 +221,7 @@ def test_whoever_gave_it_out_is_killed_and_another_goes_on(
         until(lambda: sum(len(held(home)) for home in homes) == 2, "both are held")
         running.kill()
     with tide(*homes):
-        pier, ship, _last = expecting(0, *words).lines
+        pier, ship, _last = expecting(1, *words).lines
     by_task = {row["task"]: (row["stop"], row["detail"], row["attempt"]) for row in (pier, ship)}
     assert by_task == {"t0": ("completed", None, 2), "t1": ("platform_error", "outcome_unknown", 1)}
     assert set(recorded().values()) == {1}

@@ -326,6 +326,21 @@ def test_an_experiment_prints_its_cells_and_goes_on_where_it_was(docs: str, tmp_
     assert len(arms) == 3
 
 
+def test_what_a_provider_fails_is_no_success_and_is_said(
+    docs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    keyless = ("--provider", "anthropic")
+    ran = expecting(1, "experiment", experiment_of(tmp_path / "x.yaml"), *keyless)
+    assert ran.lines[-1]["stops"] == {"provider_error": 1}
+    assert "1 of 1 cells failed: provider_error (auth)." in ran.err
+    assert f"artificer transcript {ran.lines[0]['session']}" in ran.err
+    assert expecting(1, "experiment", experiment_of(tmp_path / "x.yaml"), *keyless).lines[0]["recorded"]
+    pair = expecting(1, "compare", docs, docs, QUESTION, *keyless).value
+    assert pair["baseline"]["stop"] == "provider_error"
+
+
 def test_what_a_comparison_cannot_begin_with_is_said(docs: str, tmp_path: Path) -> None:
     words = ("compare", docs, docs, QUESTION, "--files")
     assert expecting(1, *words, tmp_path / "no").error["code"] == "not_found"

@@ -65,7 +65,9 @@ def compare(
     force_judge: ForceJudge = False,
     as_json: Json = False,
 ) -> int:
-    """Run one task on two revisions side by side: evidence; which is better, a judge says where you name one."""
+    """Run one task on two revisions side by side: evidence; which is better, a judge says where you name one.
+
+    0 unless a provider or Artificer itself failed one."""
     from core import Reading, Record, preferred
     from core import Start as Beginning
     from core import compare as run_both
@@ -109,7 +111,7 @@ def compare(
             output.text(f"{arm}: {_arm(pair[arm])}\n{pair[arm]['output'] or ''}\n")
         if "preference" in pair:
             output.text(preference_line(pair["preference"]))
-    return 0
+    return _code([pair["baseline"], pair["candidate"]], "arms")
 
 
 def _folder(path: Path) -> Path:
@@ -243,7 +245,9 @@ def experiment(
     parallel: Parallel = None,
     as_json: Json = False,
 ) -> int:
-    """Run every cell of an experiment; run again, it goes on with those that have no result yet."""
+    """Run every cell of an experiment; run again, it goes on with those that have no result yet.
+
+    0 unless a provider or Artificer itself failed one."""
 
     host = build_host()
     given = _setting(host, provider, model, sandbox, default=False)
@@ -281,7 +285,7 @@ def experiment(
     else:
         for row in rows:
             output.text(f"{_cell(row)}\n{row['output'] or ''}\n")
-    return 0
+    return _code(rows, "cells")
 
 
 def _experiment_record(host: Host, loaded: Experiment) -> Record:
@@ -298,6 +302,20 @@ def _experiment_record(host: Host, loaded: Experiment) -> Record:
 def _cell(row: Mapping[str, Any]) -> str:
     again = " (on record)" if row.get("recorded") else ""
     return f"{row['preset']} · {row['prompt']} · {row['task']} · {row['repeat']}: {row['stop']}{again}"
+
+
+def _code(rows: Sequence[Mapping[str, Any]], what: str) -> int:
+    """1 where a provider or Artificer itself failed one of them; any other stop is a result."""
+    failed = [row for row in rows if row["stop"] in (core.Stop.PROVIDER_ERROR, core.Stop.PLATFORM_ERROR)]
+    if not failed:
+        return 0
+    why = ", ".join(
+        sorted({f"{row['stop']}{' (' + str(row['detail']) + ')' if row['detail'] else ''}" for row in failed})
+    )
+    output.say(f"{len(failed)} of {len(rows)} {what} failed: {why}.")
+    if session := next((row["session"] for row in failed if row["session"]), None):
+        output.say(f"See the first with: artificer transcript {session}")
+    return 1
 
 
 # --- what they share -----------------------------------------------------------------------------------
