@@ -60,9 +60,9 @@ def _place(directory: str) -> Place | None:
         return "usual"
     if parts[-1].lower() in NOT_OWN and (not above or above[-1] != "skills"):
         return None
-    if parts[0].startswith(".") and parts[0] not in (".agents",):
+    if parts[0].startswith("."):
         return "helper" if "skills" in above else "stray"
-    if len(parts) == 1 or above[0] in ("skills", ".agents"):
+    if len(parts) == 1 or above[0] == "skills":
         return "usual"
     if above[0] == "plugins" and "skills" in above:
         return "usual"

@@ -18,6 +18,7 @@ _SCANNED = 2_000
 
 _DESKTOP_PACKAGES = re.compile(
     r"^(?:pyautogui|pywinauto|pywin32|pypiwin32|uiautomation|pynput|pydirectinput|pygetwindow|autopy|pyautoit|ahk"
+    r"|pydirectinput-rgx|pyuserinput|pywinctl|keyboard|mouse|github\.com/go-vgo/robotgo"
     r"|robotjs|@jitsi/robotjs|@hurdlegg/robotjs|@nut-tree/[\w.-]+|@nut-tree-fork/[\w.-]+|iohook|uiohook-napi"
     r"|enigo|rdev|flaui[\w.]*|inputsimulator[\w.]*|h\.inputsimulator)$",
     re.IGNORECASE,
@@ -30,11 +31,16 @@ _GPU_PACKAGES = re.compile(
 )
 _MCP_MODULES = ("mcp.server", "fastmcp")
 _JS_IMPORT = re.compile(r"""(?:\bfrom\s+|\brequire\(\s*|\bimport\(?\s*)["']([^"']+)["']""")
+_JS_TYPES = re.compile(r"\s*(?:import|export)\s+type\b")
 _OTHER_MCP = re.compile(
     r'^\s*(?:import\s+)?"(?:github\.com/mark3labs/mcp-go/server|github\.com/modelcontextprotocol/go-sdk/mcp)"'
     r"|^\s*import\s+io\.modelcontextprotocol\.server|^\s*using\s+ModelContextProtocol\.Server"
 )
-_USER32 = re.compile(r"""DllImport\(\s*@?"user32(?:\.dll)?"|\bwindll\.user32\b""", re.IGNORECASE)
+_USER32 = re.compile(r"""(?:Dll|Library)Import\(\s*@?["']user32(?:\.dll)?["']|\bwindll\.user32\b""", re.IGNORECASE)
+_INPUT = re.compile(
+    r"\bForms\.(?:SendKeys|Cursor)\b|\.SendKeys\b|\b(?:SendInput|keybd_event|mouse_event)\s*\("
+    r"|^\s*import\s+java\.awt\.Robot\b|^\s*(?:import\s+)?\"github\.com/go-vgo/robotgo\""
+)
 _XDOTOOL = re.compile(
     r"(?:run|call|popen|check_output|check_call|system|exec|spawn)\w*\(\s*\[?\s*f?"
     r"""["'](?:sudo )?(?:xdotool|ydotool)\b""",
@@ -92,16 +98,15 @@ def _signs(tree: SourceTree, path: str) -> Iterator[tuple[BlockerCode, str]]:
     match suffix:
         case ".py" | ".pyw":
             yield from _python_signs(path, tree.text(path) or "")
-        case ".js" | ".mjs" | ".cjs" | ".ts" | ".tsx" | ".jsx":
+        case ".js" | ".mjs" | ".cjs" | ".ts" | ".mts" | ".cts" | ".tsx" | ".jsx":
             yield from _script_signs(path, tree.text(path) or "")
         case ".csproj" | ".vbproj" | ".fsproj":
             yield from _dotnet_signs(path, tree.text(path) or "")
         case ".json":
             yield from _json_signs(tree, path)
-        case ".cs" | ".vb" | ".fs" | ".go" | ".java" | ".kt":
-            yield from _matching(
-                path, tree.text(path) or "", ((_USER32, "desktop_control"), (_OTHER_MCP, "mcp_server"))
-            )
+        case ".cs" | ".vb" | ".fs" | ".go" | ".java" | ".kt" | ".ps1" | ".psm1" | ".vbs" | ".c" | ".cc" | ".cpp":
+            signs = ((_USER32, "desktop_control"), (_INPUT, "desktop_control"), (_OTHER_MCP, "mcp_server"))
+            yield from _matching(path, tree.text(path) or "", signs)
         case ".sh" | ".bash":
             yield from _matching(path, tree.text(path) or "", ((_SHELL_XDOTOOL, "desktop_control"),))
         case ".toml" | ".cfg":
@@ -172,8 +177,10 @@ def _imports(text: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def _script_signs(path: str, text: str) -> Iterator[tuple[BlockerCode, str]]:
+    if path.endswith((".d.ts", ".d.mts", ".d.cts")):
+        return  # declarations run nothing
     for number, line in enumerate(text.splitlines(), 1):
-        for module in _JS_IMPORT.findall(line):
+        for module in () if _JS_TYPES.match(line) else _JS_IMPORT.findall(line):
             if _DESKTOP_PACKAGES.match(module):
                 yield "desktop_control", at(path, number, line)
             elif module.startswith("@modelcontextprotocol/sdk/server") or module in ("fastmcp", "mcp-framework"):

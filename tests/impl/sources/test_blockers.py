@@ -25,6 +25,11 @@ BLOCKED = {
     "javascript": ("desktop_control", {"index.js": "const robot = require('robotjs');\n"}),
     "package": ("desktop_control", {"package.json": '{"dependencies": {"robotjs": "1"}}'}),
     "user32": ("desktop_control", {"a.cs": '  [DllImport("user32.dll")]\n'}),
+    "library import": ("desktop_control", {"a.cs": '  [LibraryImport("user32.dll")]\n'}),
+    "powershell": ("desktop_control", {"go.ps1": "[System.Windows.Forms.SendKeys]::SendWait('x')\n"}),
+    "c": ("desktop_control", {"a.cpp": "#include <windows.h>\nvoid f() { SendInput(1, &i, sizeof i); }\n"}),
+    "java": ("desktop_control", {"A.java": "import java.awt.Robot;\n"}),
+    "go": ("desktop_control", {"main.go": 'import (\n\t"github.com/go-vgo/robotgo"\n)\n'}),
     "windows target": ("windows_only", {"a.csproj": "<TargetFramework>net8.0-windows</TargetFramework>\n"}),
     "windows classifier": (
         "windows_only",
@@ -70,6 +75,8 @@ def test_no_reduced_agent_is_made(write: Write, convert: Convert, sign: str) -> 
         {"package.json": '{"devDependencies": {"robotjs": "1"}}'},
         {"a.csproj": "<TargetFrameworks>net8.0;net8.0-windows</TargetFrameworks>\n"},
         {"client.py": "from mcp.client.session import ClientSession\n"},
+        {"sdk.d.ts": 'import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";\n'},
+        {"sdk.ts": 'import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";\n'},
         {"pyproject.toml": '[project]\nname="x"\nclassifiers=["Operating System :: Microsoft :: Windows", '
          '"Operating System :: POSIX"]\n'},
         {"train.py": 'device = "cuda" if torch.cuda.is_available() else "cpu"\n'},

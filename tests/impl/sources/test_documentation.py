@@ -135,6 +135,16 @@ def test_a_bundle_that_does_not_pass_the_checks_is_not_made(write: Write, conver
          "Name", "A tool for many things."),
         ("a.md", "# 潮汐\n\n这个工具保存小港口的潮汐测量数据并且不需要服务器。\n", "潮汐",
          "这个工具保存小港口的潮汐测量数据并且不需要服务器。"),
+        ("a.md", "<h1 align=center>\n  <b>Na</b>me <img src=x>\n</h1>\n\nA tool&nbsp;for many \\*things\\*.\n",
+         "Name", "A tool for many *things*."),
+        ("a.md", "# [![build][b]][c] Name ![x][b]\n\nA [many things] tool, [not] this.\n\n[many things]: x\n",
+         "Name", "A many things tool, [not] this."),
+        ("a.md", "<h1><img src=x alt='Name'></h1>\n\nA tool for many things.\n", "Name", "A tool for many things."),
+        ("a.md", "# ![Name](x)\n\nA tool for many things.\n", "Name", "A tool for many things."),
+        ("a.mdx", "---\ntitle: Name\n---\nimport X from 'y'\n\nA tool for many things.\n\n## Use\n\nNot this at all.\n",
+         "Name", "A tool for many things."),
+        ("a.md", "A tool for many things.\n\n## Install\n\nThis is not what it is.\n", "", "A tool for many things."),
+        ("a.rst", "A tool for many things.\n\n\\$ name\\_\n=======\n", "$ name_", "A tool for many things."),
     ],
 )  # fmt: skip
 def test_a_page_is_summed_up_by_its_title_and_first_paragraph(path: str, text: str, title: str, first: str) -> None:

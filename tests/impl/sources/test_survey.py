@@ -25,7 +25,8 @@ def agents(*paths: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "place", ["one", "skills/one", "plugins/p/skills/one", "skills/group/one", ".claude/skills/one"]
+    "place",
+    ["one", "skills/one", "plugins/p/skills/one", "skills/group/one", ".claude/skills/one", ".agents/skills/one"],
 )
 def test_skills_at_their_usual_places_win_over_a_readme(write: Write, place: str) -> None:
     found = survey(write({"README.md": README, **skills(place)}))
@@ -77,8 +78,9 @@ def test_copies_of_a_subagent_count_once_and_others_of_its_name_get_ids_of_their
 
 
 @pytest.mark.parametrize("own", [{"src/thing/core.py": "x = 1\n"}, {"docs/use.md": "# Use\n\nUse it like this.\n"}])
-def test_a_project_that_carries_helpers_is_documentation(write: Write, own: dict[str, str]) -> None:
-    files = {"README.md": README, **own, **skills(".claude/skills/one"), **agents(".claude/agents/a.md")}
+@pytest.mark.parametrize("place", [".claude", ".agents", ".github"])
+def test_a_project_that_carries_helpers_is_documentation(write: Write, place: str, own: dict[str, str]) -> None:
+    files = {"README.md": README, **own, **skills(f"{place}/skills/one"), **agents(f"{place}/agents/a.md")}
     found = survey(write(files))
     assert found.kinds == ("documentation",)
     assert len(found.notes) == 2
