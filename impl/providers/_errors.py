@@ -66,18 +66,24 @@ def read_value(status: int | None, value: Any) -> Said:
     if isinstance(value, list) and value:  # some gateways wrap it
         value = value[0]
     outer = mapping(value)
-    inner: Any = outer.get("error", outer)
+    inner: Any = outer.get("error", outer.get("errors") or outer)
+    if isinstance(inner, list) and inner:
+        inner = inner[0]
     if isinstance(inner, str):
         inner = {**outer, "message": inner}
     fields = mapping(inner)
-    message = next((m for m in map(_words, (fields.get(k) for k in _MESSAGES)) if m), "")
-    kinds = tuple(k.lower() for k in (_word(fields.get(name)) for name in ("type", "code", "status")) if k)
+    message = next((m for m in map(_words, (fields.get(k) for k in _MESSAGES)) if m), "") or _words(value)
+    beneath = _words(mapping(fields.get("metadata")).get("raw"))  # what a router was told by the server behind it
+    if beneath and beneath not in message:
+        message = f"{message}: {beneath}"
+    kinds = tuple(k.rpartition("#")[2].lower() for k in (_word(fields.get(name)) for name in _KINDS) if k)
     if status in (None, 200):
         status = next((int(k) for k in kinds if k.isdigit() and 400 <= int(k) < 600), None)
     return Said(status, kinds, clean(message)[:_SNIPPET], structured=bool(fields))
 
 
-_MESSAGES = ("message", "detail", "msg", "error_description", "error")
+_MESSAGES = ("message", "detail", "msg", "error_description", "error", "Message")
+_KINDS = ("type", "code", "status", "__type")
 
 
 def _word(value: object) -> str:
@@ -121,7 +127,24 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
         if when.tzinfo is None:
             when = when.replace(tzinfo=UTC)
         seconds = (when - (now or datetime.now(UTC))).total_seconds()
-    return max(0.0, seconds) if seconds == seconds and seconds < 1e9 else None
+    return max(0.0, seconds) if seconds == seconds else None
+
+
+_WAIT = re.compile(
+    r"\b(?:retry|try again) (?:in|after) ((?:\d+(?:\.\d+)? ?(?:ms|mins?|minutes?|hours?|s|secs?|seconds?|m|h)\b ?)+"
+    r"|(?:\d+(?:\.\d+)?(?:ms|s|m|h))+)",
+    re.I,
+)
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def asked_to_wait(words: str) -> float | None:
+    """Seconds that a message asks to wait: "Please retry in 36.3s", "try again in 1m30s", "retry after 6 seconds"."""
+    found = _WAIT.search(words)
+    if found is None:
+        return None
+    parts = re.findall(r"(\d+(?:\.\d+)?) ?(ms|[smh])", found[1].lower())
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 # --- deciding ------------------------------------------------------------------------------------------
@@ -178,23 +201,61 @@ _BY_KIND: Final = {
     "bad_request": "bad_request",
     "badrequesterror": "bad_request",
     "notfounderror": "not_found",
+    "unavailable_error": "overloaded",
+    "capacity_exceeded": "overloaded",
+    "budget_exceeded": "quota",
+    "credit_limit": "quota",
+    "arrearage": "quota",
+    "account_suspended": "quota",
+    # Google's
+    "resource_exhausted": "rate_limit",
+    "unavailable": "overloaded",
+    "deadline_exceeded": "timeout",
+    "internal": "server",
+    # Amazon's
+    "throttlingexception": "rate_limit",
+    "throttling_error": "rate_limit",
+    "servicequotaexceededexception": "rate_limit",
+    "modelnotreadyexception": "overloaded",
+    "serviceunavailableexception": "overloaded",
+    "modelerrorexception": "server",
+    "modelstreamerrorexception": "server",
+    "internalserverexception": "server",
+    "modeltimeoutexception": "timeout",
+    "accessdeniedexception": "auth",
+    "resourcenotfoundexception": "not_found",
 }
 
 _CONTEXT = re.compile(
-    r"prompt is too long|context[ _-]?(length|window|size)|maximum context|too many tokens"
-    r"|input (is )?too long|exceeds? the (available|maximum) context",
+    r"prompt is too long|context[ _-]?(length|window|size)|maximum context|too many (input )?tokens"
+    r"|input (is )?too long|exceeds? (the )?(available |maximum )?context|request too large"
+    r"|(prompt|input|model|sequence) length (is|of|should)|token count.{0,40}exceeds|\bmax_new_tokens\b.{0,20}<="
+    r"|reduce the (length|size)",
     re.I,
 )
-_QUOTA = re.compile(r"credit balance|insufficient (quota|balance|credit|funds)|exceeded your current quota", re.I)
+_QUOTA = re.compile(
+    r"credit balance|insufficient (quota|balance|credit|funds)|exceeded your current quota|余额不足|used all available"
+    r" credits|requires more credits|(spending|credit) limit|budget has been exceeded|API usage limits",
+    re.I,
+)
 _KEY = re.compile(
     r"\b(invalid|incorrect|missing|no|expired)\b.{0,20}\bapi[ _-]?key|\bapi[ _-]?key\b.{0,30}"
     r"\b(invalid|incorrect|not valid|expired|missing|required)",
     re.I,
 )
 _NO_TOOLS = re.compile(
-    r"(does ?n[o']t|not|no|without|un)\s*support(ed|s|ing)?\b.{0,40}\b(tool|function)"
+    r"(does ?n[o']t|not|no|without|un)\s*support(ed|s|ing)?\b.{0,40}\b(tool|function)|no endpoints .{0,20}support tool"
     r"|\b(tools?|functions?|tool[_ ](use|choice|call(s|ing)?)|function[_ ]calling)\b.{0,40}"
     r"(not (be )?(supported|available|enabled)|unsupported|requires? --)",
+    re.I,
+)
+_NOWHERE = re.compile(
+    r"unknown model|invalid model name|unexpected endpoint|\bmodel\b.{0,80}\b(not found|not exist)", re.I
+)
+#: What guards a model refused to answer, the model itself never asked.
+_REFUSED = re.compile(
+    r"content[ _](filter|management policy|moderation)|\b(input|prompt|request|content|output)\b.{0,20}\bflagged"
+    r"|content exists risk|considered high risk|inappropriate content",
     re.I,
 )
 #: A server error that names what is wrong with the request comes again with the same request.
@@ -232,6 +293,8 @@ def _by_status(status: int | None) -> str | None:
             return "timeout"
         case 413:
             return "context"
+        case 409 | 424 | 499:
+            return "server"
         case 425 | 429:
             return "rate_limit"
         case 502 | 503 | 529:
@@ -252,16 +315,24 @@ def _by_words(detail: str, said: Said) -> str:
     """Sharpen a detail by the message, where servers give one status to different things."""
     words = said.message
     if detail in ("bad_request", "server", "not_found", "rate_limit", "auth") and _QUOTA.search(words):
-        return "quota"
+        return "quota" if detail != "rate_limit" or asked_to_wait(words) is None else detail
     if detail == "bad_request" and _KEY.search(words):
         return "auth"
     if detail in ("bad_request", "server") and _CONTEXT.search(words):
         return "context"
+    if detail == "rate_limit" and words.lower().startswith("request too large"):  # for ever, however long one waits
+        return "context"
     if detail in ("bad_request", "server", "not_found", "capability") and _NO_TOOLS.search(words):
         return "capability"
+    if detail in ("bad_request", "server") and _NOWHERE.search(words):
+        return "not_found"
     if detail == "server" and _SHAPE.search(words):
         return "bad_request"
     return detail
+
+
+class Refusal(ProviderError):
+    """A service's guard refused the request or its answer: no failure, but a turn that ends as one refused."""
 
 
 def server_error(said: Said, service: Service, wait: float | None = None) -> ProviderError:
@@ -270,13 +341,15 @@ def server_error(said: Said, service: Service, wait: float | None = None) -> Pro
     told = service.redact(said.message)
     status = f" (HTTP {said.status})" if said.status else ""
     message = f"{service.title}{status}: {told or 'an error without a message'}"
+    if detail in ("bad_request", "auth", "server") and _REFUSED.search(" ".join((*said.kinds, said.message))):
+        return Refusal("bad_request", message, hint=hint("bad_request", service))
     transient = _TRANSIENT[detail]
     return ProviderError(
         detail,
         message,
         hint=hint(detail, service),
         transient=transient,
-        retry_after=wait if transient else None,
+        retry_after=(asked_to_wait(said.message) if wait is None else wait) if transient else None,
     )
 
 

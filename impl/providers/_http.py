@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
+from decimal import Decimal
 from functools import lru_cache
 from ipaddress import ip_address
 from types import ModuleType
@@ -14,8 +15,8 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
-from core import ProviderError, StreamItem, TurnEnd, Usage
-from impl.providers._errors import Service, failure, read_body, retry_after, server_error
+from core import ProviderError, StreamItem, Text, TextDelta, TurnEnd, Usage
+from impl.providers._errors import Refusal, Service, failure, read_body, retry_after, server_error
 from impl.providers._sse import ServerEvent, SseDecoder, SseOverflow
 
 #: Seconds without a byte of an answer that has begun, and until its first byte.
@@ -164,6 +165,20 @@ async def turn(
         if error.usage is None:
             error.usage = accumulator.usage
         raise
+
+
+async def refusable(items: AsyncGenerator[StreamItem, None], model: str | None) -> AsyncGenerator[StreamItem, None]:
+    """The same items; a Refusal in their midst is the turn's end, after what was streamed of it."""
+    text = ""
+    try:
+        async with aclosing(items):
+            async for item in items:
+                text += item.text if isinstance(item, TextDelta) else ""
+                yield item
+    except Refusal as refused:
+        blocks = (Text(text),) if text else ()
+        usd = refused.usd if refused.usage else Decimal(0)
+        yield TurnEnd(blocks, "refusal", refused.usage or Usage(), usd, model, refused.message)
 
 
 async def _turn(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -19,6 +19,7 @@ from impl.providers._http import (
     Clients,
     is_loopback,
     public_url,
+    refusable,
     require_url,
     setting,
     status_error,
@@ -66,6 +67,11 @@ class AnthropicProvider(ModelProvider):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
         """Stream one turn; one HTTP request, never repeated here."""
+        async with aclosing(refusable(self._stream(request), request.model or self.default_model())) as items:
+            async for item in items:
+                yield item
+
+    async def _stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         model = request.model or DEFAULT_MODEL
         base_url = setting("ANTHROPIC_BASE_URL") or DEFAULT_URL
         secret, scheme = _credentials()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from impl.providers._http import (
     Clients,
     is_loopback,
     public_url,
+    refusable,
     require_url,
     setting,
     status_error,
@@ -68,6 +69,11 @@ class OpenAICompatibleProvider(ModelProvider):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
         """Stream one turn; one HTTP request, never repeated here."""
+        async with aclosing(refusable(self._stream(request), request.model or self.default_model())) as items:
+            async for item in items:
+                yield item
+
+    async def _stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         base_url, key = _base_url(), setting("OPENAI_API_KEY")
         model = request.model or self.default_model() or ANY_MODEL
         title = "OpenAI" if _is_openai(base_url) else f"The model server at {public_url(base_url)}"

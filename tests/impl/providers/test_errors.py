@@ -49,6 +49,35 @@ def detail(status: int | None, body: Any) -> str:
         (400, {"object": "error", "message": "tool calling is not supported", "code": 400}, "capability"),
         (500, {"error": {"message": "invalid message content type: null"}}, "bad_request"),
         (422, {"detail": [{"loc": ["body"], "msg": "field required"}]}, "bad_request"),
+        (400, {"error": {"message": "input length and `max_tokens` exceed context limit: 9 + 8 > 10"}}, "context"),
+        (400, {"error": {"message": "This model's maximum prompt length is 131072, not 140000."}}, "context"),
+        (400, {"error": {"message": "The decoder prompt is longer than the maximum model length of 4096."}}, "context"),
+        (
+            400,
+            [{"error": {"code": 400, "message": "The input token count (12) exceeds the maximum of 10."}}],
+            "context",
+        ),
+        (422, {"error": {"message": "`inputs` tokens + `max_new_tokens` must be <= 8193"}}, "context"),
+        (400, {"error": {"message": "Range of input length should be [1, 129024]"}}, "context"),
+        (
+            429,
+            {"error": {"code": "rate_limit_exceeded", "message": "Request too large for m: Limit 3, Used 9"}},
+            "context",
+        ),
+        (400, {"error": {"message": "Provider returned error", "metadata": {"raw": "context length is 8"}}}, "context"),
+        (400, {"error": {"message": "You have reached your specified API usage limits."}}, "quota"),
+        (403, {"code": "denied", "error": "Your team has reached its monthly spending limit."}, "quota"),
+        (400, {"error": {"type": "budget_exceeded", "message": "Budget has been exceeded! Max: 1"}}, "quota"),
+        (429, {"error": {"code": "1113", "message": "余额不足或无可用资源包"}}, "quota"),
+        (429, [{"error": {"message": "You exceeded your current quota. Please retry in 36.3s."}}], "rate_limit"),
+        (400, {"__type": "com.amazon.x#ThrottlingException", "message": "Rate exceeded"}, "rate_limit"),
+        (498, {"error": {"type": "capacity_exceeded", "message": "Flex tier capacity exceeded"}}, "overloaded"),
+        (409, b"", "server"),
+        (424, {"__type": "ModelErrorException", "message": "try again"}, "server"),
+        (404, {"error": {"message": "No endpoints found that support tool use."}}, "capability"),
+        (400, {"error": {"code": "unknown_model", "message": "Unknown model: foo"}}, "not_found"),
+        (400, {"error": {"message": "Model Not Exist"}}, "not_found"),
+        (None, {"error": "Unexpected endpoint or method. (POST /chat/completions)"}, "not_found"),
         (None, {"error": {"message": "bad", "code": 400}}, "bad_request"),
         (None, {"error": {"message": "busy", "code": "503"}}, "overloaded"),
         (None, {"error": {"type": "api_error", "message": "x"}}, "server"),
@@ -107,11 +136,43 @@ NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
         ({"retry-after": "Thu, 01 Jan 2026 11:00:00 GMT"}, 0.0),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "nan"}, None),
+        ({"retry-after": "99999999999"}, 99999999999.0),
         ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
     ],
 )
 def test_retry_after_is_seconds_or_a_date(headers: dict[str, str], expected: float | None) -> None:
     assert retry_after(headers, NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("Please retry in 36.3s.", 36.3),
+        ("Please try again in 1m30s. Need more tokens?", 90.0),
+        ("Please try again in 200ms.", 0.2),
+        ("Please retry after 6 seconds.", 6.0),
+        ("Try again in 20 minutes", 1200.0),
+        ("Please try again later.", None),
+    ],
+)
+def test_a_wait_may_stand_in_the_message(words: str, expected: float | None) -> None:
+    assert server_error(Said(429, (), words), SERVICE).retry_after == expected
+    assert server_error(Said(429, (), words), SERVICE, 3.0).retry_after == 3.0
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"Message": "not authorized"}, "not authorized"),
+        ({"success": False, "errors": [{"code": 5007, "message": "No such thing"}]}, "No such thing"),
+        ({"error": ["one thing", "another"]}, "one thing"),
+        ({"status": 7, "trace": "abc"}, '{"status": 7, "trace": "abc"}'),
+        ("just words", "just words"),
+        ({"error": {"message": "Provider returned error", "metadata": {"raw": "too busy"}}}, "error: too busy"),
+    ],
+)
+def test_whatever_shape_an_error_has_its_words_are_shown(body: Any, words: str) -> None:
+    assert server_error(read_body(400, json.dumps(body).encode()), SERVICE).message.endswith(words)
 
 
 @given(st.binary())

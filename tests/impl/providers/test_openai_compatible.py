@@ -385,6 +385,24 @@ async def test_a_refusal_is_typed(serve_chat: Serve) -> None:
     assert two.finish == "refusal"
 
 
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, {"code": "content_filter", "message": "The prompt triggered the content management policy."}),
+        (403, {"code": 403, "message": "Input was flagged by moderation", "metadata": {"reasons": ["x"]}}),
+        (400, {"code": "data_inspection_failed", "message": "Output data may contain inappropriate content."}),
+    ],
+)
+async def test_a_guard_that_refuses_the_request_is_a_refusal_and_no_failure(
+    serve_chat: Serve, status: int, error: dict[str, Any]
+) -> None:
+    serve_chat(Reply(json.dumps({"error": error}).encode(), status=status), sse(delta(content="I"), {"error": error}))
+    refused, halfway = await ask(), await ask()
+    assert (refused.finish, refused.blocks, refused.usd) == ("refusal", (), 0)
+    assert error["message"] in (refused.notice or "")
+    assert (halfway.finish, halfway.blocks) == ("refusal", (Text("I"),))
+
+
 async def test_a_prompt_the_server_cut_is_noted(serve_chat: Serve) -> None:
     counts = {"prompt_tokens": 2048, "completion_tokens": 2}
     serve_chat(openai_stream("hi", usage=counts))
