@@ -32,8 +32,7 @@ from core.watching import Watching
 from core.workdigest import WorkspaceDigest
 
 if TYPE_CHECKING:
-    from core.lab.delegation import Delegation, Parent
-    from core.lab.runner import Job, Preset
+    from core.lab.delegation import Delegation
 
 _HEARD: Final = frozenset(
     {Stop.COMPLETED, Stop.AWAITING_USER, Stop.NEEDS_APPROVAL, Stop.NEEDS_CREDENTIALS, Stop.DOOM_LOOP, Stop.REFUSED}
@@ -175,13 +174,13 @@ class Drive:
                 self.log.append(**GOING_ON)
         provider = self._provider()
         try:
-            self.sandbox, why = await self.host.sandboxes.choose(self._sandbox_name())
+            self.sandbox, why = await self.host.sandboxes.choose(self.sandbox_name)
         except SandboxUnavailable as error:
             text = str(error)
             return StopRecord(Stop.PLATFORM_ERROR, "sandbox_unavailable", None, None, {"message": text, "text": text})
         if self.sandbox.unsafe and provider.runs_no_source_code and self.new:
             text = f"Unsafe: no sandbox here ({why}). The offline rules run no source code."
-            asked = self._sandbox_name() == self.sandbox.name
+            asked = self.sandbox_name == self.sandbox.name
             self.log.emit("notice", {"text": "Unsafe: commands run on this machine, unisolated." if asked else text})
         if isinstance(self.driver, Prepares):
             await self.driver.prepare(self.log.emit, self.host.workspace_path(self.log.id))
@@ -225,7 +224,7 @@ class Drive:
             tools=agent.specs,
             system=agent.system,
             model=info.model or persona.model,
-            effort=self._effort() or (persona.effort if persona.effort in provider.efforts else None),
+            effort=self.effort or (persona.effort if persona.effort in provider.efforts else None),
             limits=self.standing.limits(persona.limits),
             on_reply=self._on_reply,
             watching=self.watching,
@@ -248,7 +247,7 @@ class Drive:
             calls=calls,
             provider=provider,
             model=model,
-            effort=self._effort() or persona.effort,
+            effort=self.effort or persona.effort,
             limits=self.standing.limits(persona.limits),
             on_reply=self._on_reply,
             watching=self.watching,
@@ -260,7 +259,8 @@ class Drive:
             told=self.standing.told,
         )
 
-    def _effort(self) -> str | None:
+    @property
+    def effort(self) -> str | None:
         """The effort a person chose for the session, if any."""
         return self.launch.effort or self.standing.effort
 
@@ -268,50 +268,14 @@ class Drive:
         """The tools that start children, for an agent that has presets."""
         if not persona.delegates:
             return []
-        from core.lab.delegation import Delegation, delegation_tools
-        from core.lab.runner import Runner
-        from core.supervisor import Supervisor
+        # The one place where a drive leads to further drives.
+        from core.lab.delegation import delegation_tools
+        from core.lab.parent import delegation_of
 
-        runner = Runner(self.host, self.launch.supervisor or Supervisor(self.host))
-        self.delegation = Delegation(self._as_parent(persona), runner, self.host.store)
+        self.delegation = delegation_of(self, persona)
         return delegation_tools(self.delegation)
 
-    def _as_parent(self, persona: Persona) -> Parent:
-        from core.lab.delegation import DEEPEST, Parent
-
-        inherited, depth = self.standing.inherited, self.log.info.depth
-        deepest = min(DEEPEST, depth + persona.max_depth, DEEPEST if inherited is None else inherited.deepest)
-        return Parent(
-            log=self.log,
-            presets=persona.delegates,
-            deepest=deepest,
-            workspace=self.host.workspace_path(self.log.id),
-            policy=lambda: self._policy_now(persona),
-            limits=lambda: self.standing.limits(persona.limits),
-            seconds=lambda: self.standing.driven_s + time.monotonic() - self.began,
-            job=self._child_job,
-        )
-
-    def _child_job(self, preset: Preset, task: str) -> Job:
-        """A job with this session's provider, sandbox kind, network policy, environment and record to replay. An
-        unsafe sandbox nobody asked for by name is not passed on by name: that would be a yes."""
-        from core.lab.runner import Job
-
-        name = self.sandbox.name if self.sandbox is not None and not self.sandbox.unsafe else self._sandbox_name()
-        return Job(
-            preset,
-            task,
-            provider=self.provider,
-            model=self.log.info.model,
-            effort=self._effort(),
-            sandbox=name,
-            context_window=self.launch.context_window,
-            replay=self.standing.replay,
-            network=self.standing.network,
-            suite=self.standing.suite,
-        )
-
-    def _policy_now(self, persona: Persona) -> dict[str, Decision]:
+    def policy_now(self, persona: Persona) -> dict[str, Decision]:
         """The words of the policy, "ask" become "allow" where people said so for the session or always."""
         words: dict[str, Decision] = {**COMMAND_DEFAULTS, UNSAFE_TOOL: "ask", **persona.policy}
         asked = [tool for tool, word in words.items() if word == "ask"]
@@ -362,7 +326,9 @@ class Drive:
         self.provider = given if isinstance(given, Provider) else self.host.provider(self.log.info.provider)
         return self.provider
 
-    def _sandbox_name(self) -> str | None:
+    @property
+    def sandbox_name(self) -> str | None:
+        """The kind of sandbox that was asked for, if any."""
         return self.launch.sandbox or self.log.info.sandbox
 
     async def _open_workspace(self, call: str) -> Workspace:
@@ -381,7 +347,7 @@ class Drive:
 
     def _allow_unsafe(self, sandbox: Sandbox, call: str, what: Literal["commands", "the agent's code"]) -> None:
         """The unsafe mode needs a yes, unless it was asked for by name or no source code can run."""
-        if not sandbox.unsafe or self._sandbox_name() == sandbox.name or UNSAFE_TOOL in self.grants.session:
+        if not sandbox.unsafe or self.sandbox_name == sandbox.name or UNSAFE_TOOL in self.grants.session:
             return
         seen = self.grants.once.get(call, {})
         if seen.get("unsafe") or seen.get("tool") == UNSAFE_TOOL or self._always(UNSAFE_TOOL):
