@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -160,6 +161,38 @@ def test_resume_follows_another_process_to_its_stop_and_exits_with_its_code(
     assert run.end().code == 17
     other.communicate(timeout=60)
     assert other.returncode == 17
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["resume"], ["answer", "and in red"]], ids=["resume", "answer"])
+def test_an_interrupt_ends_following_another_process_and_that_goes_on(
+    waiting: tuple[Model, Running, Path], words: list[str]
+) -> None:
+    model, run, go = waiting
+    session = session_of(run)
+    other = beside(model, words[0], session, *words[1:])
+    other.send_signal(signal.SIGINT)
+    out, err = other.communicate(timeout=60)
+    assert other.returncode == 130
+    assert json.loads(out.splitlines()[-1])["code"] == "interrupted"
+    assert f"artificer interrupt {session}" in err
+    go.touch()
+    assert run.end().code == 0
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_following_a_transcript_and_says_that_the_session_goes_on(
+    waiting: tuple[Model, Running, Path],
+) -> None:
+    model, run, go = waiting
+    with Running("transcript", session_of(run), "--follow", env=model.env) as follower:
+        follower.event("tool_call")
+        follower.send(signal.SIGINT)
+        ended = follower.end()
+    assert (ended.code, ended.lines[-1]["code"]) == (130, "interrupted")
+    assert "it goes on" in ended.lines[-1]["message"]
+    go.touch()
+    assert run.end().code == 0
 
 
 @pytest.mark.slow

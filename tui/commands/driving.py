@@ -160,23 +160,26 @@ def _signals(interrupt: Callable[[], Any]) -> Iterator[Callable[[], bool]]:
 
 
 async def _there(host: Host, launch: LaunchInput, printer: Printer) -> Outcome | None:
-    """Give the words to the process that drives, then follow it to its next stop; None where it drives no more."""
+    """Give the words to the process that drives, then follow it to its next stop; None where it drives no more. An
+    interrupt ends the following alone."""
     session = launch.session or ""
     info = host.store.session(session)
     after = info.last_seq if info else 0
     words = launch.task or launch.answer
-    if words is not None:
-        op = "say" if launch.task else "answer"
-        if not await asyncio.to_thread(deliver, host, session, op, words):
-            return None
-    given = "was given this" if words is not None else "drives this session"
-    output.say(f"Another process {given}; following it to its next stop.")
-    interrupting: set[asyncio.Future[bool]] = set()
-    interrupt = lambda: interrupting.add(  # noqa: E731
-        asyncio.ensure_future(asyncio.to_thread(deliver, host, session, "interrupt"))
-    )
-    with _signals(interrupt):
-        return await _follow(host, session, after, words, printer)
+    op = "say" if launch.task else "answer"
+    following = asyncio.current_task()
+    assert following is not None
+    with _signals(following.cancel) as interrupted:
+        try:
+            if words is not None and not await asyncio.to_thread(deliver, host, session, op, words):
+                return None
+            given = "was given this" if words is not None else "drives this session"
+            output.say(f"Another process {given}; following it to its next stop.")
+            return await _follow(host, session, after, words, printer)
+        except asyncio.CancelledError:
+            if interrupted():
+                raise output.Unfollowed(session) from None
+            raise
 
 
 async def _follow(host: Host, session: str, after: int, words: str | None, printer: Printer) -> Outcome:

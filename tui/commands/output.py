@@ -15,11 +15,23 @@ import core
 class Refused(Exception):
     """A command cannot or must not do what was asked: a code, what happened, the next step."""
 
+    exit_code = 1
+
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.hint = hint
+
+
+class Unfollowed(Refused):
+    """A person ended following a session that another process drives; that goes on."""
+
+    exit_code = 130
+
+    def __init__(self, session: str) -> None:
+        hint = f"Follow it with: artificer transcript {session} --follow\nStop it with: artificer interrupt {session}"
+        super().__init__("interrupted", f"No longer following {session}; it goes on in another process.", hint)
 
 
 def line(value: Mapping[str, Any]) -> None:
@@ -135,7 +147,7 @@ def fail(error: Exception, *, json: bool) -> int:
             hint = f"See: artificer {_command(error)}--help"
             return said_no("usage", error.format_message(), hint, as_json=json, exit_code=error.exit_code)
         case Refused() | core.StoreError() | core.CannotFork():
-            wrong = 2 if error.code == "usage" else 1
+            wrong = 2 if error.code == "usage" else error.exit_code if isinstance(error, Refused) else 1
             return said_no(error.code, _sentence(error.message), error.hint, as_json=json, exit_code=wrong)
         case core.UnknownRef():
             return said_no("not_found", _sentence(error.message), error.hint, as_json=json)

@@ -271,7 +271,10 @@ def transcript(
             rows.append(draft_now(host, info.id, draft).to_json())
         output.rows(rows, as_json=as_json, table=_event_line)
         return 0
-    _follow(host, info, json=as_json, stream=stream)
+    try:
+        _follow(host, info, json=as_json, stream=stream)
+    except KeyboardInterrupt:
+        raise output.Unfollowed(info.id) from None
     return 0
 
 
