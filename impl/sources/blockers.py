@@ -47,6 +47,11 @@ _XDOTOOL = re.compile(
     re.IGNORECASE,
 )
 _SHELL_XDOTOOL = re.compile(r"^[^#]*\b(?:xdotool|ydotool)\b")
+_COMPILED: tuple[tuple[re.Pattern[str], BlockerCode], ...] = (
+    (_USER32, "desktop_control"),
+    (_INPUT, "desktop_control"),
+    (_OTHER_MCP, "mcp_server"),
+)
 _NO_CUDA = re.compile(r"^\s*assert\s+torch\.cuda\.is_available\(\)")
 _CUDA_ELSE = re.compile(r"^\s*if\s+not\s+torch\.cuda\.is_available\(\)\s*:")
 _GIVES_UP = re.compile(r"^\s*(?:raise\b|sys\.exit|exit\(|quit\(|return 1|throw\b)|:\s*(?:raise\b|sys\.exit)")
@@ -105,8 +110,7 @@ def _signs(tree: SourceTree, path: str) -> Iterator[tuple[BlockerCode, str]]:
         case ".json":
             yield from _json_signs(tree, path)
         case ".cs" | ".vb" | ".fs" | ".go" | ".java" | ".kt" | ".ps1" | ".psm1" | ".vbs" | ".c" | ".cc" | ".cpp":
-            signs = ((_USER32, "desktop_control"), (_INPUT, "desktop_control"), (_OTHER_MCP, "mcp_server"))
-            yield from _matching(path, tree.text(path) or "", signs)
+            yield from _matching(path, tree.text(path) or "", _COMPILED)
         case ".sh" | ".bash":
             yield from _matching(path, tree.text(path) or "", ((_SHELL_XDOTOOL, "desktop_control"),))
         case ".toml" | ".cfg":
