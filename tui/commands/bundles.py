@@ -20,8 +20,8 @@ from tui.commands.sessions import Json, SandboxName
 if TYPE_CHECKING:
     from core import ChannelEntry, Host, Revision, Store, ValidationRun
 
-AgentRef = Annotated[str, typer.Argument(metavar="AGENT[@DIGEST|@CHANNEL]")]
-AgentName = Annotated[str, typer.Argument(metavar="AGENT")]
+AgentRef = Annotated[str, typer.Argument(metavar="AGENT[@DIGEST|@CHANNEL]", help="Without @, its newest revision.")]
+AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="Its name.")]
 Channel = Annotated[str, typer.Option("--channel", help="The channel.")]
 
 
@@ -133,8 +133,8 @@ def _licence(licence: Any) -> str:
 
 def diff(
     agent: AgentName,
-    a: Annotated[str, typer.Argument(metavar="A")],
-    b: Annotated[str, typer.Argument(metavar="B")],
+    a: Annotated[str, typer.Argument(metavar="A", help="A digest or a channel, or `latest`.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The same; what changed from A to B is shown.")],
     as_json: Json = False,
 ) -> int:
     """Compare two revisions."""
@@ -148,7 +148,7 @@ def diff(
 
 
 def log(agent: AgentName, as_json: Json = False) -> int:
-    """The history of an agent's channels, refused publications included."""
+    """An agent's channel history, refused publications included."""
     host = _knowing(agent)
     entries = [entry_row(e) for e in host.store.channel_log(agent)]
     empty = f"Nothing was ever published. Next: artificer publish {agent}"
@@ -177,10 +177,10 @@ def _entry_line(row: Any) -> str:
 
 def checkout(
     agent: AgentRef,
-    directory: Annotated[Path, typer.Argument(metavar="DIR")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="One that does not exist yet.")],
     as_json: Json = False,
 ) -> int:
-    """Write a revision's files to a new directory, to edit them by hand."""
+    """Write a revision's files to a new directory, to edit them."""
     host = build_host()
     revision = _revision(host, agent)
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
@@ -195,7 +195,7 @@ def checkout(
 
 
 def save(
-    directory: Annotated[Path, typer.Argument(metavar="DIR")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A directory with agent.yaml.")],
     agent: Annotated[str | None, typer.Option("--agent", help="The agent; default: the name in agent.yaml.")] = None,
     message: Annotated[str, typer.Option("-m", "--message", help="What changed.")] = "",
     as_json: Json = False,
@@ -234,12 +234,12 @@ def _say_problem(problem: Any) -> None:
 
 
 def validate(
-    target: Annotated[str, typer.Argument(metavar="AGENT[@D]|DIR")],
+    target: Annotated[str, typer.Argument(metavar="AGENT[@D]|DIR", help="Without @, its newest revision.")],
     sandbox: SandboxName = None,
     allow_unsafe: Annotated[bool, typer.Option("--allow-unsafe", help="Let a run without a sandbox pass.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Run the gate on a revision (recorded), or on a directory (not recorded)."""
+    """Run the gate on a revision or a directory. The run is recorded for a revision alone."""
     host = build_host()
     if _is_directory(host, target):
         return _validate_directory(Path(target), as_json)

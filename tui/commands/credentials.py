@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 LONGEST_INPUT = 65_536
 """Characters of stdin that are read at most."""
 
-credentials = typer.Typer(help="Set, list and remove the values of the credentials that agents declare.")
+credentials = typer.Typer(help="Set, list and remove the values of agents' credentials.")
 
-AgentName = Annotated[str, typer.Argument(metavar="AGENT")]
-CredentialName = Annotated[str, typer.Argument(metavar="NAME")]
+AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="Its name.")]
+CredentialName = Annotated[str, typer.Argument(metavar="NAME", help="The credential's, as the agent declares it.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -37,11 +37,11 @@ def add_to(app: typer.Typer) -> None:
 
 def set_value(
     context: typer.Context,
-    agent: Annotated[str, typer.Argument(metavar="AGENT[@DIGEST|@CHANNEL]")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT[@DIGEST|@CHANNEL]", help="Whose declaration it is for.")],
     name: CredentialName,
     as_json: Json = False,
 ) -> int:
-    """Set a credential's value: from a hidden prompt, or from stdin where that is no terminal."""
+    """Set a credential's value. It comes from a hidden prompt, or from stdin where that is no terminal."""
     if context.args:
         message = "A value is never an argument: it would stand in the shell's history and in the list of processes."
         hint = "Replace that key at its issuer, run this without it, and give the new value at the prompt or on stdin."

@@ -103,7 +103,7 @@ def _provider_line(row: Any) -> str:
 
 
 def doctor(as_json: Json = False) -> int:
-    """Check this machine and say what mends it: store, keyring, sandboxes, network, git, providers, terminal."""
+    """Check this machine and say what mends it. Store, keyring, sandboxes, network, git, providers, terminal."""
     import asyncio
 
     checks = asyncio.run(_checks())
@@ -238,7 +238,7 @@ def _terminal_check() -> dict[str, Any]:
 
 
 def gc(as_json: Json = False) -> int:
-    """Remove what nothing refers to any more: laid-out revisions, unreferenced blobs, workspaces and agent CLIs' own
+    """Remove what nothing refers to any more. Laid-out revisions, unreferenced blobs, workspaces and agent CLIs' own
     directories of no session, packages that no tool has used for a month, cells of dead workers. A session's are
     kept: they go on with it."""
     from impl.engines.dask.worker import sweep_cells

@@ -50,9 +50,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def compare(
-    baseline: Annotated[str, typer.Argument(metavar="AGENT@A")],
-    candidate: Annotated[str, typer.Argument(metavar="AGENT@B")],
-    task: Annotated[str, typer.Argument(metavar="TASK")],
+    baseline: Annotated[str, typer.Argument(metavar="AGENT@A", help="Without @, its newest revision.")],
+    candidate: Annotated[str, typer.Argument(metavar="AGENT@B", help="The same, to put beside it.")],
+    task: Annotated[str, typer.Argument(metavar="TASK", help="What both should do.")],
     provider: ProviderName = None,
     model: ModelName = None,
     sandbox: SandboxName = None,
@@ -65,7 +65,8 @@ def compare(
     force_judge: ForceJudge = False,
     as_json: Json = False,
 ) -> int:
-    """Run one task on two revisions side by side: evidence; which is better, a judge says where you name one.
+    """Run one task on two revisions side by side. It is evidence; which is better a judge says, where
+    you name one.
 
     0 unless a provider or Artificer itself failed one."""
     from core import Reading, Record, preferred
@@ -147,7 +148,7 @@ def evaluate(
     force_judge: ForceJudge = False,
     as_json: Json = False,
 ) -> int:
-    """Run a suite's cases on an agent and judge each by its checks; 0 only when every case passed."""
+    """Run a suite's cases on an agent, judged by its checks. 0 only when every case passed."""
     from core import BUILDER, Build, Reading, Record, builder_preset, judged_by, totals
     from core import evaluate as judge_all
 
@@ -245,7 +246,7 @@ def experiment(
     parallel: Parallel = None,
     as_json: Json = False,
 ) -> int:
-    """Run every cell of an experiment; run again, it goes on with those that have no result yet.
+    """Run every cell of an experiment. Run again, it goes on with those that have no result yet.
 
     0 unless a provider or Artificer itself failed one."""
 

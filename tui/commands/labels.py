@@ -37,7 +37,7 @@ def label(
     by: Annotated[str, typer.Option("--by", help="Who says so.")] = "person",
     as_json: Json = False,
 ) -> int:
-    """Say of an evaluation's cases whether they are good; how far checks and judges agree is printed."""
+    """Say of an evaluation's cases whether they are good. How far checks and judges agree is printed."""
     from core import LABEL_WORDS, Record, agreement, judges_agreement, labels_now
 
     host = build_host()

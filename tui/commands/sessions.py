@@ -19,7 +19,7 @@ ProviderName = Annotated[str | None, typer.Option("--provider", help="What think
 ModelName = Annotated[str | None, typer.Option("--model", help="The model, in the provider's words.")]
 EffortName = Annotated[str | None, typer.Option("--effort", help="How hard it thinks, in the provider's words.")]
 SandboxName = Annotated[str | None, typer.Option("--sandbox", help="docker, bubblewrap, or process (unsafe).")]
-Answers = Annotated[list[str] | None, typer.Option("--answer", help="Answers, in the order questions come.")]
+Answers = Annotated[list[str] | None, typer.Option("--answer", help="Answers, in the order of questions; repeatable.")]
 LimitWords = Annotated[list[str] | None, typer.Option("--limit", help="steps|tokens|usd|seconds=N; may be repeated.")]
 Stream = Annotated[bool, typer.Option("--stream", help="Also print text while it streams (kind draft).")]
 SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="A session's id, or its beginning.")]
@@ -66,8 +66,8 @@ def build(
 
 
 def run(
-    agent: Annotated[str, typer.Argument(metavar="AGENT[@DIGEST|@CHANNEL]")],
-    task: Annotated[str, typer.Argument(metavar="TASK")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT[@DIGEST|@CHANNEL]", help="Without @, its live revision.")],
+    task: Annotated[str, typer.Argument(metavar="TASK", help="What it should do.")],
     provider: ProviderName = None,
     model: ModelName = None,
     effort: EffortName = None,
@@ -119,7 +119,7 @@ def resume(
 
 def answer(
     session: SessionId,
-    text: Annotated[str, typer.Argument(metavar="TEXT")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="An option's number, id or label, or words of your own.")],
     provider: ProviderName = None,
     model: ModelName = None,
     effort: EffortName = None,
@@ -129,7 +129,7 @@ def answer(
     as_json: Json = False,
     stream: Stream = False,
 ) -> int:
-    """Answer what a session waits for, and drive it to its next stop."""
+    """Answer what a session waits for; drive it to its next stop."""
     host = build_host()
     info = find(host, session)
     launch = _going_on(host, info, provider, model, effort, sandbox, limits(limit), answer=text)
@@ -148,7 +148,7 @@ def fork(
     as_json: Json = False,
     stream: Stream = False,
 ) -> int:
-    """Go on from where a session stands in a new one; it stays as it is."""
+    """Go on from where a session stands, in a new one. The other stays as it is."""
     import asyncio
     from dataclasses import replace
 
@@ -216,7 +216,7 @@ def check_names(host: Host, launch: LaunchInput) -> None:
 
 
 def interrupt(session: SessionId, as_json: Json = False) -> int:
-    """Stop a session, whichever process drives it; one that nobody drives any more becomes cancelled."""
+    """Stop a session, whichever process drives it. One that nobody drives any more becomes cancelled."""
     host = build_host()
     info = find(host, session)
     if info.status != "stopped":
@@ -299,7 +299,7 @@ def _follow(host: Host, info: SessionInfo, *, json: bool, stream: bool) -> None:
 
 
 def search(
-    words: Annotated[str, typer.Argument(metavar="TEXT")],
+    words: Annotated[str, typer.Argument(metavar="TEXT", help="Words, or beginnings of words.")],
     as_json: Json = False,
 ) -> int:
     """Find words in all sessions, newest first."""
@@ -322,7 +322,7 @@ def costs(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """What sessions have cost, by day and agent, or by one of both, session or tree; what is not known is said."""
+    """What sessions have cost. By day and agent, or by one of both, session or tree; what is not known is said."""
     keys = [key for key in core.COST_KEYS if key == by] or ["day", "agent"]
     if by is not None and by not in core.COST_KEYS:
         raise typer.BadParameter(f"--by takes {', '.join(core.COST_KEYS)}, not {by!r}")

@@ -46,6 +46,15 @@ def test_help_names_every_command(home: Path) -> None:
         assert f"  {command} " in words
 
 
+@pytest.mark.parametrize("group", [(), ("credentials",)])
+def test_what_a_command_does_is_said_whole_in_the_list_of_commands(
+    home: Path, monkeypatch: pytest.MonkeyPatch, group: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    words = artificer(*group, "--help", json=False).out
+    assert [line for line in words.splitlines() if line.endswith("...") and "Usage" not in line] == []
+
+
 def test_the_version_is_printed(home: Path) -> None:
     ran = artificer("--version", json=False)
     assert (ran.code, ran.out.strip().count(".")) == (0, 2)
