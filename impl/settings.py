@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ FILE = "artificer.toml"
 
 
 class SettingsError(ValueError):
-    """A settings file or variable cannot be used; the message names it, the key and what it takes."""
+    """A settings file or variable cannot be used; the message names it, its line, the key and what it takes."""
+
+    hint = "Mend the file or variable named here."
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,8 @@ _TABLE = {
 }
 """The same settings as keys of a `[sandbox]` table."""
 _NAMES = tuple(f.name for f in fields(Settings) if f.name not in ("overrides", "environments"))
+_KEYS: Mapping[str, str] = {name: name for name in _NAMES} | {f"sandbox.{key}": name for key, name in _TABLE.items()}
+"""What a file may set: the key as it is written there, to the setting's name."""
 
 
 def load_settings(
@@ -91,16 +96,13 @@ def load_settings(
 ) -> Settings:
     """Read all sources. Raises SettingsError for what cannot be read or has the wrong type."""
     environ = os.environ if environ is None else environ
-    values: dict[str, Any] = {}
-    values.update(_read(user or user_file()))
-    here = (directory or Path.cwd()) / FILE
-    found = _read(here)
+    values = {name: value for name, (value, _) in _read(user or user_file()).items()}
+    found = _read((directory or Path.cwd()) / FILE)
     for name in sorted(_YOURS.keys() & found.keys()):
-        shown = "providers" if name == "environments" else name
-        message = f"{here}: {shown} {_YOURS[name]}, so a working directory cannot set it."
+        message = f"{found[name][1]} {_YOURS[name]}, so a working directory cannot set it."
         variable = "" if name == "environments" else f", or by ARTIFICER_{name.upper()}"
         raise SettingsError(f"{message} Set it in {user or user_file()}{variable}.")
-    values.update(found)
+    values |= {name: value for name, (value, _) in found.items()}
     overrides = set()
     for name in _NAMES:
         text = environ.get(f"ARTIFICER_{name.upper()}", "")
@@ -122,42 +124,121 @@ def home_directory(environ: Mapping[str, str] | None = None) -> Path:
     environ = os.environ if environ is None else environ
     given = environ.get("ARTIFICER_HOME")
     if given:
-        return Path(given).expanduser().absolute()
+        return _path(given)
     import platformdirs
 
     return platformdirs.user_data_path("artificer")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, tuple[Any, str]]:
+    """Name to value and where it stands (`FILE:LINE: KEY`); empty where there is no file."""
+    text = _text(path)
     try:
-        with path.open("rb") as file:
-            data = tomllib.load(file)
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        line = found[1] if (found := re.search(r"at line (\d+)", str(error))) else len(text.splitlines())
+        raise SettingsError(f"{path}:{line} cannot be read: {error}.") from error
+    except RecursionError as error:
+        raise SettingsError(f"{path} cannot be read: it nests without end.") from error
+    providers = data.pop("providers", None)
+    flat = {name: value for name, value in data.items() if name != "sandbox" or not isinstance(value, dict)}
+    table = data.get("sandbox")
+    if isinstance(table, dict):
+        flat |= {f"sandbox.{key}": value for key, value in table.items()}
+    settings: dict[str, tuple[Any, str]] = {}
+    for key, value in flat.items():
+        where = f"{path}:{_line_of(text, key)}:"
+        if key not in _KEYS:
+            raise SettingsError(f"{where} unknown setting {key!r}.{_nearest(key, {*_KEYS, 'providers'})}")
+        settings[_KEYS[key]] = (_typed(_KEYS[key], value, f"{where} {key}"), f"{where} {key}")
+    if providers is not None:
+        tables = _environments(providers, lambda key: f"{path}:{_line_of(text, key)}: {key}")
+        settings["environments"] = (tables, f"{path}:{_line_of(text, 'providers')}: providers")
+    return settings
+
+
+def _text(path: Path) -> str:
+    """The file's text, "" where there is none; a directory that nobody may look into holds none."""
+    try:
+        kind = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return {}
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read: {error}") from error
-    if isinstance(data.get("sandbox"), dict):
-        table = data.pop("sandbox")
-        data |= {_TABLE.get(name, f"sandbox.{name}"): value for name, value in table.items()}
-    environments = _environments(data.pop("providers", {}), str(path))
-    unknown = sorted(set(data) - set(_NAMES))
-    if unknown:
-        raise SettingsError(f"{path}: unknown setting {unknown[0]!r}. There are: {', '.join((*_NAMES, 'providers'))}.")
-    typed = {name: _typed(name, value, str(path)) for name, value in data.items()}
-    return typed | ({"environments": environments} if environments else {})
+        return ""
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}.") from error
+    if not stat.S_ISREG(kind):
+        raise SettingsError(f"{path} cannot be read: it is no file{' but a directory' if stat.S_ISDIR(kind) else ''}.")
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise SettingsError(f"{path}:{line} cannot be read: it is not UTF-8.") from error
 
 
-def _environments(tables: Any, where: str) -> dict[str, dict[str, str | None]]:
+_HEADER = re.compile(r"\s*\[+([^\[\]]+)\]")
+_ASSIGNED = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*=""")
+
+
+def _line_of(text: str, key: str) -> int:
+    """The line that a dotted key stands on, else the one its table (or an inline one) begins on."""
+    table, best, length = "", 1, 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            here = table = _dotted(header[1])
+        elif assigned := _ASSIGNED.match(line):
+            here = f"{table}.{_dotted(assigned[1])}".lstrip(".")
+        else:
+            continue
+        if here == key:
+            return number
+        if f"{key}.".startswith(f"{here}.") and len(here) > length:  # what it stands in
+            best, length = number, len(here)
+        elif f"{here}.".startswith(f"{key}.") and not length:  # the first of what stands in it
+            best, length = number, len(key)
+    return best
+
+
+def _dotted(key: str) -> str:
+    return ".".join(part.strip(" \t\"'") for part in key.split("."))
+
+
+def _nearest(key: str, known: Iterable[str]) -> str:
+    """The name that was meant, else all there are."""
+    import difflib
+
+    names = sorted(known)
+    last = {name.rpartition(".")[2]: name for name in reversed(names)}
+    said = key.casefold().replace("-", "_")
+    near = difflib.get_close_matches(said, names, 1, 0.7) or difflib.get_close_matches(
+        said.rpartition(".")[2], list(last), 1, 0.75
+    )
+    if near:
+        return f" Did you mean {near[0] if near[0] in names else last[near[0]]}?"
+    return f" There are: {', '.join(names)}."
+
+
+def _environments(tables: Any, where: Callable[[str], str]) -> dict[str, dict[str, str | None]]:
     """The tables `[providers.NAME.env]`. No message shows a value: it may be a key."""
+    from impl.providers import provider_names
+
+    shape = "takes tables like [providers.codex.env], of variables."
+    if not isinstance(tables, dict):
+        raise SettingsError(f"{where('providers')} {shape}")
+    names = provider_names() if tables else []
     found: dict[str, dict[str, str | None]] = {}
-    for provider, table in tables.items() if isinstance(tables, dict) else [("", None)]:
+    for given, table in tables.items():
+        at = f"providers.{given}"
         env = table.get("env") if isinstance(table, dict) and table.keys() == {"env"} else None
         if not isinstance(env, dict):
-            raise SettingsError(f"{where}: providers takes tables like [providers.codex.env], of variables.")
+            raise SettingsError(f"{where(at)} {shape}")
+        provider = given.replace("-", "_")
+        if provider not in names:
+            raise SettingsError(f"{where(at)}: there is no provider {given!r}.{_nearest(given, names)}")
         for name, value in env.items():
             if not isinstance(value, str) and value is not False:
-                raise SettingsError(f"{where}: providers.{provider}.env.{name} takes a text, or false to unset it.")
-        found[provider.replace("-", "_")] = {name: None if value is False else value for name, value in env.items()}
+                raise SettingsError(f"{where(f'{at}.env.{name}')} takes a text, or false to unset it.")
+        found[provider] = {name: None if value is False else value for name, value in env.items()}
     return found
 
 
@@ -169,17 +250,17 @@ def _typed(name: str, value: Any, where: str) -> Any:
     if name == "acp_command":
         return _command(value, where)
     if name == "durability" and value not in ("process", "full"):
-        raise SettingsError(f"{where}: durability is {value!r}; it takes process or full.")
+        raise SettingsError(f"{where} is {value!r}; it takes process or full.")
     kind = _TYPES.get(name, str)
     if kind is int and isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value.strip()):
         value = int(value)
     if kind is Path and isinstance(value, str):
-        return _file(name, value, where)
+        return _file(value, where)
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise SettingsError(f"{where}: {name} is {value!r}; it takes {'a number' if kind is int else 'a text'}.")
+        raise SettingsError(f"{where} is {value!r}; it takes {'a number' if kind is int else 'a text'}.")
     least = _LEAST.get(name, 0)
     if isinstance(value, int) and value < least:
-        raise SettingsError(f"{where}: {name} is {value}; it takes a number from {least} up.")
+        raise SettingsError(f"{where} is {value}; it takes a number from {least} up.")
     return value
 
 
@@ -188,11 +269,11 @@ def _cidrs(value: Any, where: str) -> tuple[str, ...]:
 
     listed = value.split(",") if isinstance(value, str) else value
     if not isinstance(listed, list) or not all(isinstance(text, str) for text in listed):
-        raise SettingsError(f"{where}: allow_cidrs is {value!r}; it takes a list of address ranges.")
+        raise SettingsError(f"{where} is {value!r}; it takes a list of address ranges.")
     try:
         return tuple(str(ipaddress.ip_network(text.strip(), strict=False)) for text in listed if text.strip())
     except ValueError as error:
-        raise SettingsError(f"{where}: allow_cidrs: {error}. A range is written like 192.0.2.0/24.") from None
+        raise SettingsError(f"{where}: {error}. A range is written like 192.0.2.0/24.") from None
 
 
 def _command(value: Any, where: str) -> str:
@@ -203,23 +284,29 @@ def _command(value: Any, where: str) -> str:
             return value
     except ValueError:
         pass
-    raise SettingsError(f"{where}: acp_command is {value!r}; it takes a command, quoted as in a shell.")
+    raise SettingsError(f"{where} is {value!r}; it takes a command, quoted as in a shell.")
 
 
 def _index(value: Any, where: str) -> str:
     """An address without a password (what installs sees it, and sandboxes hold no secret), or a directory."""
     if isinstance(value, str) and value.startswith("https://") and "@" not in value:
         return value
-    path = Path(value).expanduser().absolute() if isinstance(value, str) and "://" not in value else None
+    path = _path(value) if isinstance(value, str) and "://" not in value else None
     if path is None or not path.is_dir():
-        raise SettingsError(
-            f"{where}: package_index is {value!r}; it takes an https address without a password, or a directory."
-        )
+        raise SettingsError(f"{where} takes an https address without a password, or a directory that is there.")
     return str(path)
 
 
-def _file(name: str, value: str, where: str) -> Path:
-    path = Path(value).expanduser().absolute()
+def _file(value: str, where: str) -> Path:
+    path = _path(value)
     if not path.is_file():
-        raise SettingsError(f"{where}: {name} is {value!r}, and no such file is here.")
+        raise SettingsError(f"{where} is {value!r}, and no such file is here.")
     return path
+
+
+def _path(value: str) -> Path:
+    """An absolute path; `~name` of a person who is not here stays as it is written."""
+    try:
+        return Path(value).expanduser().absolute()
+    except RuntimeError:
+        return Path(value).absolute()

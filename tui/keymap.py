@@ -13,12 +13,14 @@ def load_keymap(home: Path) -> dict[str, str]:
     """The keymap; empty where there is no file. Raises KeymapError."""
     for name in ("keymap.toml", "keymap.json"):
         path = home / name
-        if path.is_file():
+        if path.exists():
             return _read(path)
     return {}
 
 
 def _read(path: Path) -> dict[str, str]:
+    if not path.is_file():
+        raise KeymapError(f"{path} cannot be read: it is no file.")
     try:
         text = path.read_text("utf-8")
         if path.suffix == ".json":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -54,19 +55,80 @@ def test_an_empty_variable_is_none(sources: Sources) -> None:
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("provider =", "cannot be read"),
-        ('colour = "red"', "unknown setting 'colour'"),
+        ("provider = @", "artificer.toml:1 cannot be read: .*at line 1"),
+        ("# one\nprovider = [\n", "artificer.toml:2 cannot be read: .*at end"),
+        ('model = "a"\nprovider = "b', "artificer.toml:2 cannot be read"),
+        ('model = "a"\nmodel = "b"', "artificer.toml:2 cannot be read: .*overwrite"),
+        ("a = " + "[" * 100_000, "nests without end"),
+        ('\ncolour = "red"', "artificer.toml:2: unknown setting 'colour'. There are: .*provider"),
+        ('modle = "x"', "unknown setting 'modle'. Did you mean model"),
+        ('Context-Window = "x"', "Did you mean context_window"),
+        (
+            '[sandbox]\nkind = "docker"\nimge = "x"',
+            "artificer.toml:3: unknown setting 'sandbox.imge'. .* sandbox.image",
+        ),
+        ('sandbox = {kind = "docker", imge = "x"}', "artificer.toml:1: unknown setting 'sandbox.imge'"),
+        ("ttl = 3", "unknown setting 'ttl'. Did you mean sandbox.ttl"),
+        ('\n[sandbx]\nkind = "docker"', "artificer.toml:2: unknown setting 'sandbx'. Did you mean sandbox"),
+        ('[model]\nname = "x"', "artificer.toml:1: model is .* takes a text"),
+        ('ca_bundle = "~nobody-of-this-name/x"', "no such file"),
         ("provider = 3", "takes a text"),
         ('context_window = "many"', "takes a number"),
-        ('durability = "eternal"', "artificer.toml: durability is .* process or full"),
+        ('durability = "eternal"', "artificer.toml:1: durability is .* process or full"),
         ("context_window = 0", "from 1 up"),
-        ("[sandbox]\nttl = -1", "sandbox_ttl .* from 0 up"),
+        ("[sandbox]\nttl = -1", "artificer.toml:2: sandbox.ttl .* from 0 up"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_with_what_it_takes(sources: Sources, text: str, word: str) -> None:
     sources.write_here(text)
     with pytest.raises(SettingsError, match=word):
         sources.load()
+
+
+def test_a_file_that_is_none_or_cannot_be_opened_is_not_passed_over(sources: Sources, tmp_path: Path) -> None:
+    sources.user.mkdir()
+    with pytest.raises(SettingsError, match=r"config.toml cannot be read: it is no file but a directory"):
+        sources.load()
+    sources.user.rmdir()
+    os.mkfifo(sources.user)
+    with pytest.raises(SettingsError, match="it is no file"):
+        sources.load()
+    sources.user.unlink()
+    sources.user.symlink_to(sources.user)
+    with pytest.raises(SettingsError, match="cannot be read"):
+        sources.load()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_that_one_may_not_read_is_said(sources: Sources) -> None:
+    sources.user.write_text('model = "a"\n')
+    sources.user.chmod(0)
+    with pytest.raises(SettingsError, match="cannot be read: Permission denied"):
+        sources.load()
+
+
+def test_a_file_in_another_encoding_is_said_with_its_line_and_a_byte_order_mark_is_none(sources: Sources) -> None:
+    sources.user.write_bytes(b'model = "a"\n# caf\xe9\n')
+    with pytest.raises(SettingsError, match=r"config.toml:2 cannot be read: it is not UTF-8"):
+        sources.load()
+    sources.user.write_bytes(b'\xef\xbb\xbfmodel = "a"\r\n')
+    assert sources.load().model == "a"
+
+
+def test_variables_for_a_provider_that_is_not_there_are_said_with_the_near_one(sources: Sources) -> None:
+    sources.user.write_text('model = "a"\n[providers.codx.env]\nKEY = "sk-of-mine"\n')
+    with pytest.raises(SettingsError, match=r"config.toml:2: .*no provider 'codx'. Did you mean codex") as refused:
+        sources.load()
+    assert "sk-of-mine" not in str(refused.value)
+    sources.user.write_text('[providers.gemini-cli.env]\nKEY = "x"\n')
+    assert sources.load().environments == {"gemini_cli": {"KEY": "x"}}
+
+
+def test_a_password_in_an_index_is_not_shown(sources: Sources) -> None:
+    sources.user.write_text('package_index = "https://me:sk-of-mine@example.com"\n')
+    with pytest.raises(SettingsError, match="without a password") as refused:
+        sources.load()
+    assert "sk-of-mine" not in str(refused.value)
 
 
 def test_a_variable_of_the_wrong_type_is_named(sources: Sources) -> None:

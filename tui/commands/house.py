@@ -124,9 +124,7 @@ async def _checks() -> list[dict[str, Any]]:
     import asyncio
     import platform
 
-    sandboxes, thinking, kept = await asyncio.gather(
-        _sandbox_checks(), _providers(), asyncio.to_thread(_store_and_keys)
-    )
+    sandboxes, thinking, kept = await asyncio.gather(_sandbox_checks(), _thinking(), asyncio.to_thread(_store_and_keys))
     return [
         _check("python", True, f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         *kept,
@@ -140,6 +138,15 @@ async def _checks() -> list[dict[str, Any]]:
     ]
 
 
+async def _thinking() -> list[dict[str, Any]]:
+    from impl.settings import SettingsError
+
+    try:
+        return await _providers()
+    except SettingsError:
+        return []  # said already
+
+
 def _store_and_keys() -> list[dict[str, Any]]:
     """The store, and where values of credentials are kept, which the store indexes."""
     from impl import compose
@@ -150,7 +157,7 @@ def _store_and_keys() -> list[dict[str, Any]]:
     except core.StoreError as error:
         return [_check("store", False, error.message, error.hint)]
     except SettingsError as error:
-        return [_check("settings", False, str(error), "Mend the file or variable named here.")]
+        return [_check("settings", False, str(error), error.hint)]
     try:
         host.store.set_value("doctor", None)
         found = [_check("store", True, str(home_directory()))]

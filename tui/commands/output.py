@@ -162,7 +162,7 @@ def fail(error: Exception, *, json: bool) -> int:
             hint = "See what works here with: artificer doctor"
             return said_no("sandbox_unavailable", str(error), hint, as_json=json)
         case SettingsError():
-            return said_no("settings", str(error), "Mend the file or variable named here.", as_json=json)
+            return said_no("settings", str(error), error.hint, as_json=json)
         case OSError():
             words = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror or error}."
             hint = "Check that it is there, that you may use it, and that there is room."

@@ -88,6 +88,14 @@ def test_a_settings_file_that_cannot_be_used_is_an_error_with_its_name(home: Pat
     assert "artificer.toml" in error["message"]
 
 
+def test_doctor_says_what_is_wrong_with_the_settings_among_what_it_can_still_check(home: Path) -> None:
+    Path("artificer.toml").write_text('modle = "x"\n')
+    rows = {row["name"]: row for row in expecting(1, "doctor").value}
+    assert not rows["settings"]["ok"]
+    assert "artificer.toml:1: unknown setting 'modle'. Did you mean model?" in rows["settings"]["message"]
+    assert {"python", "git"} <= set(rows)
+
+
 @pytest.mark.parametrize("provider", ["anthropic", "openai_compatible"])
 def test_a_provider_without_its_key_says_how_to_give_it_and_asks_nobody(home: Path, provider: str) -> None:
     result = expecting(18, "build", "-m", "x", "--provider", provider).result
