@@ -131,6 +131,8 @@ class AnthropicTurn:
                 self._count(data.get("usage"))
             case "message_stop":
                 self.complete = True
+            case "message":  # sent whole, by what stands between and does not stream
+                return self._whole(data)
             case _ if "error" in data:
                 raise self._error(data)
         return []
@@ -171,6 +173,16 @@ class AnthropicTurn:
         error = server_error(said, self._service)
         error.usage = self.usage
         return error
+
+    def _whole(self, message: Mapping[str, Any]) -> list[StreamItem]:
+        blocks = message.get("content")
+        items: list[StreamItem] = []
+        for index, block in enumerate(blocks if isinstance(blocks, list) else []):
+            items += self._begin(index, mapping(block))
+        self.feed({"type": "message_start", "message": message})
+        self.feed({"type": "message_delta", "delta": message})
+        self.complete = True
+        return items
 
     def _count(self, usage: object) -> None:
         for name, value in mapping(usage).items():
@@ -243,7 +255,7 @@ def _call(slot: _Slot, *, cut: bool, refused: bool) -> ToolCall:
     raw = "".join(slot.json)
     call_id, name = string(slot.start.get("id")), string(slot.start.get("name"))
     given = slot.start.get("input")
-    if not raw.strip() and isinstance(given, dict) and given:  # sent whole with the start
+    if not raw.strip() and isinstance(given, dict) and given and not cut:  # sent whole with the start
         call = ToolCall(call_id, name, clean_value(given))
     else:
         call = make_call(call_id, name, raw, cut=cut)

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 from core import ProviderError, StreamItem, Text, TextDelta, TurnEnd, Usage
-from impl.providers._errors import Refusal, Service, failure, read_body, retry_after, server_error
+from impl.providers._errors import Refusal, Service, failure, read_body, read_value, retry_after, server_error
 from impl.providers._sse import ServerEvent, SseDecoder, SseOverflow
 
 #: Seconds without a byte of an answer that has begun, and until its first byte.
@@ -271,6 +271,8 @@ def _take(event: ServerEvent, accumulator: Accumulator, service: Service) -> lis
         if event.event == "error":
             raise server_error(read_body(None, data.encode("utf-8", "replace")), service) from None
         raise failure("protocol", f"a stream event that is not JSON: {data[:200]}", service) from None
+    if event.event == "error":
+        raise server_error(read_value(None, value), service)
     return accumulator.feed(value)
 
 
@@ -328,4 +330,6 @@ def _words(error: BaseException) -> str:
 
 def status_error(status: int, headers: Mapping[str, str], body: bytes, service: Service) -> ProviderError:
     """The ProviderError of a response whose status is no success."""
+    if 300 <= status < 400 and headers.get("location"):
+        return failure("protocol", f"sent elsewhere, to {public_url(headers['location'])} (HTTP {status})", service)
     return server_error(read_body(status, body), service, retry_after(headers))

@@ -11,9 +11,10 @@ from impl.providers._calls import clean, clean_value, make_call, mapping, parse_
 
 
 class _Slot:
-    """One call as it grows. `whole` is set where a server sent the arguments as an object."""
+    """One call as it grows. `whole` is set where a server sent the arguments as an object; `extra` is what it wants
+    back with the call."""
 
-    __slots__ = ("fragments", "id", "name", "size", "whole")
+    __slots__ = ("extra", "fragments", "id", "name", "size", "whole")
 
     def __init__(self, call_id: str) -> None:
         self.id = call_id
@@ -21,6 +22,7 @@ class _Slot:
         self.fragments: list[str] = []
         self.size = 0
         self.whole: Mapping[str, Any] | None = None
+        self.extra: Mapping[str, Any] = {}
 
     def add(self, name: str, arguments: object) -> None:
         """Take what one delta says. A repeated name is not a longer one."""
@@ -79,6 +81,10 @@ class OpenAICalls:
         slots = self._grafted() or ([self._legacy] if self._legacy else [])
         return [_call(slot, cut=cut and slot is slots[-1]) for slot in slots]
 
+    def extras(self) -> dict[int, Mapping[str, Any]]:
+        """What a server wants back with a call (Gemini's `extra_content`, with its signature), by the call's place."""
+        return {place: slot.extra for place, slot in enumerate(self._grafted()) if slot.extra}
+
     def _take(self, item: Mapping[str, Any], position: int) -> ToolCallDelta:
         function = mapping(item.get("function")) or item
         name, arguments = string(function.get("name")), function.get("arguments")
@@ -87,6 +93,7 @@ class OpenAICalls:
         place = ("index", index) if isinstance(index, int) and by_index else ("position", position)
         slot = self._find(_id(item.get("id")), place, name, arguments)
         slot.add(name, arguments)
+        slot.extra = mapping(item.get("extra_content")) or slot.extra
         return ToolCallDelta(clean(slot.name), slot.size)
 
     def _find(self, call_id: str, place: tuple[str, int], name: str, arguments: object) -> _Slot:
@@ -115,7 +122,7 @@ class OpenAICalls:
         return None if call_id or _another(slot, name, arguments) else slot
 
     def _grafted(self) -> list[_Slot]:
-        """The slots, nameless ones that complete the call before them joined to it."""
+        """The slots at the end, nameless ones that complete the call before them joined to it."""
         out: list[_Slot] = []
         for slot in self._slots:
             before = out[-1] if out else None
@@ -125,6 +132,7 @@ class OpenAICalls:
                     before.fragments = [joined]
                     continue
             out.append(slot)
+        self._slots = out
         return out
 
 

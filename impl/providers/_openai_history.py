@@ -23,10 +23,12 @@ def to_api(messages: Sequence[Message], model: str, profile: Profile, system: st
     """The `messages` of a request, mended as `mend` says, the system prompt first.
 
     `content` is always a string: some servers answer null with an error. Reasoning goes back only where
-    the profile wants it, and only to the model it came from.
+    the profile wants it, and only to the model it came from, as does what a server sent with a call to have it back.
     """
 
     def keep(block: Thinking | Opaque, last: bool) -> bool:
+        if isinstance(block, Opaque):
+            return block.provider == PROVIDER and block.data.get("model") == model
         mine = isinstance(block, Thinking) and block.provider == PROVIDER and block.model == model
         return mine and profile.echo_reasoning
 
@@ -63,6 +65,9 @@ def _assistant(message: Message, profile: Profile) -> list[Api]:
         field = str(thoughts[0].data.get("field", "reasoning_content"))
         out[field] = "".join(clean(thought.text) for thought in thoughts)
     calls = [_call(block, profile) for block in message.blocks if isinstance(block, ToolCall)]
+    for block in message.blocks:
+        if isinstance(block, Opaque) and block.data.get("call") in range(len(calls)):
+            calls[block.data["call"]]["extra_content"] = block.data.get("extra_content")
     if calls:
         out["tool_calls"] = calls
     return [out]

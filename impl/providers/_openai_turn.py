@@ -6,11 +6,23 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from core import ProviderError, StreamItem, Text, TextDelta, Thinking, ThinkingDelta, ToolCall, TurnEnd, Usage
+from core import (
+    Opaque,
+    ProviderError,
+    StreamItem,
+    Text,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    ToolCall,
+    TurnEnd,
+    Usage,
+)
 from impl.providers._calls import (
     REFUSED,
     TextBuffer,
     clean,
+    clean_value,
     count,
     mapping,
     new_seed,
@@ -32,10 +44,22 @@ _FINISH: Final[Mapping[str, Finish]] = {
     "function_call": "tool_calls",
     "length": "length",
     "max_tokens": "length",
+    "max_output_tokens": "length",
     "model_length": "length",
     "content_filter": "refusal",
     "sensitive": "refusal",
     "refusal": "refusal",
+    "safety": "refusal",
+    "recitation": "refusal",
+    "blocklist": "refusal",
+    "prohibited_content": "refusal",
+    "guardrail_intervened": "refusal",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "tool_use": "tool_calls",
+    "model_context_window_exceeded": "context",
 }
 
 #: Finish reasons that say the server failed.
@@ -43,6 +67,7 @@ _FAILED: Final[Mapping[str, str]] = {
     "error": "server",
     "network_error": "server",
     "insufficient_system_resource": "overloaded",
+    "abort": "server",
 }
 
 #: A prompt counted this many times smaller than it is was cut by the server; short ones are not judged.
@@ -104,7 +129,8 @@ class OpenAITurn:
             self.complete = True
             return []
         data = mapping(event)
-        if data.get("error") or data.get("object") == "error" or data.get("type") == "error":
+        unlike = isinstance(data.get("message"), str) and "choices" not in data  # as gateways say what went wrong
+        if data.get("error") or data.get("object") == "error" or data.get("type") == "error" or unlike:
             raise self._failed(server_error(read_value(None, dict(data)), self._service))
         self._answered_by = string(data.get("model")) or self._answered_by
         self._count(data.get("usage"))
@@ -129,14 +155,18 @@ class OpenAITurn:
             self.usage or self._estimated(blocks),
             None,
             clean(self._answered_by or self._model),
-            self._truncated(),
+            self._truncated() or self._unknown_end(),
         )
 
     # --- chunks ----------------------------------------------------------------------------------------
 
     def _choice(self, choice: Mapping[str, Any]) -> list[StreamItem]:
         self._count(choice.get("usage"))
-        delta = mapping(choice.get("delta")) or mapping(choice.get("message"))
+        if choice.get("error"):
+            raise self._failed(server_error(read_value(None, {"error": choice["error"]}), self._service))
+        delta = mapping(choice.get("delta"))
+        if not delta and not self._any:  # a whole answer; what a last chunk repeats of one is known
+            delta = mapping(choice.get("message"))
         items = [*self._reasoning(delta), *self._content(delta.get("content"))]
         refusal = string(delta.get("refusal"))
         if refusal:
@@ -147,7 +177,7 @@ class OpenAITurn:
         if delta.get("function_call"):
             items += self._calls.feed_legacy(delta["function_call"])
         self._any = self._any or bool(items)
-        reason = string(choice.get("finish_reason"))
+        reason = string(choice.get("finish_reason")).lower().partition(":")[0]  # Gemini: "content_filter: SAFETY"
         if reason in _FAILED:
             raise self._failed(failure(_FAILED[reason], f"the answer ended with {reason!r}", self._service))
         self._finish = reason or self._finish
@@ -214,6 +244,9 @@ class OpenAITurn:
                 blocks.append(Text(text))
             else:
                 blocks.append(Thinking(text, PROVIDER, self._model, {"field": kind}))
+        for place, extra in self._calls.extras().items():
+            kept = {"model": self._model, "call": place, "extra_content": clean_value(extra)}
+            blocks.append(Opaque(PROVIDER, kept))
         for call in self._calls.calls(cut=finish == "length"):
             blocks.append(replace(call, args=None, problem=REFUSED) if finish == "refusal" else call)
         return blocks
@@ -225,6 +258,11 @@ class OpenAITurn:
         size = sum(len(block.text) for block in blocks if isinstance(block, Text | Thinking))
         size += sum(len(str(block.args)) + len(block.name) for block in blocks if isinstance(block, ToolCall))
         return Usage(input_tokens=self._estimate, output_tokens=max(1, size // 4), estimated=True)
+
+    def _unknown_end(self) -> str | None:
+        if not self._finish or self._finish in _FINISH:
+            return None
+        return clean(f"The model stopped for a reason this version does not know: {self._finish}")
 
     def _truncated(self) -> str | None:
         """A warning where the server counted far fewer tokens than were sent: it dropped some silently."""

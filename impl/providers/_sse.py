@@ -25,7 +25,8 @@ class ServerEvent:
 class SseDecoder:
     """Decodes one stream, as the HTML standard's "event stream interpretation" says.
 
-    Lines end in LF, CRLF or CR; comments and unknown fields are ignored; bytes that are not UTF-8 become
+    Lines end in LF, CRLF or CR; comments and unknown fields are ignored, but for `error`, which is data of an event of
+    that name; bytes that are not UTF-8 become
     U+FFFD. Events without data are dropped. Linear in the size of the stream, whatever its cuts.
     """
 
@@ -84,6 +85,9 @@ class SseDecoder:
             self._data.append(value)
         elif name == "event":
             self._event = value
+        elif name == "error":  # llama.cpp's way to say it
+            self._data.append(value)
+            self._event = "error"
         return None
 
     def _dispatch(self, *, tail: bool = False) -> ServerEvent | None:

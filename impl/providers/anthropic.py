@@ -83,7 +83,7 @@ class AnthropicProvider(ModelProvider):
         httpx2 = await asyncio.to_thread(_load)
         try:
             client = self._clients.get(base_url, secret, scheme)
-        except (ValueError, httpx2.InvalidURL) as error:  # a bad address, of the service or of a proxy
+        except (ValueError, ImportError, httpx2.InvalidURL) as error:  # a bad address, or a proxy's that needs more
             raise failure("bad_request", f"no connection can be made: {error}", service) from error
         accumulator = AnthropicTurn(service, model, taken_ids(request.messages))
         wanted = body(request, model, request.max_output_tokens or _most_output(model))
@@ -130,7 +130,9 @@ def _build(base_url: str, secret: str, scheme: str) -> Any:
     import anthropic
     import httpx2
 
-    inner = anthropic.DefaultAsyncHttpxClient(trust_env=not is_loopback(base_url), verify=tls(httpx2))
+    inner = anthropic.DefaultAsyncHttpxClient(
+        trust_env=not is_loopback(base_url), verify=tls(httpx2), follow_redirects=False
+    )
     credentials: dict[str, Any] = {"api_key": secret} if scheme == "key" else {"auth_token": secret}
     return anthropic.AsyncAnthropic(
         base_url=base_url, max_retries=0, http_client=inner, open_telemetry=False, **credentials

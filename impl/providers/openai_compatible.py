@@ -105,7 +105,8 @@ class OpenAICompatibleProvider(ModelProvider):
         wait = httpx.Timeout(connect=10.0, read=max(timeouts()), write=60.0, pool=60.0)
         try:
             client = self._clients.get(base_url)
-            url = base_url.rstrip("/") + "/chat/completions"
+            address, query, more = base_url.partition("?")
+            url = f"{address.rstrip('/')}/chat/completions{query}{more}"
             request = client.build_request("POST", url, content=content, headers=headers, timeout=wait)
             response = await client.send(request, stream=True)
             if response.is_success:
@@ -116,7 +117,7 @@ class OpenAICompatibleProvider(ModelProvider):
                 await response.aclose()
         except httpx.HTTPError as error:
             raise unreachable(error, service, httpx) from error
-        except (ValueError, httpx.InvalidURL) as error:  # a bad address, of the service or of a proxy
+        except (ValueError, ImportError, httpx.InvalidURL) as error:  # a bad address, or a proxy's that needs more
             raise failure("bad_request", f"no connection can be made: {error}", service) from error
         raise status_error(response.status_code, response.headers, told, service)
 

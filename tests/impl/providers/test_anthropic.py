@@ -27,7 +27,7 @@ from core import (
 from impl.providers import _http
 from impl.providers.anthropic import AnthropicProvider
 from tests.harness.asking import KEY, TOOL, asking, assistant, collect, end_of, error_of, user
-from tests.harness.servers import HOLD, FakeServer, anthropic_events, anthropic_stream, sse
+from tests.harness.servers import HOLD, FakeServer, Reply, anthropic_events, anthropic_stream, sse
 
 Serve = Callable[..., FakeServer]
 
@@ -323,6 +323,15 @@ def _unmarked(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _unmarked(item) for key, item in value.items() if key != "cache_control"}
     return [_unmarked(item) for item in value] if isinstance(value, list) else value
+
+
+async def test_an_answer_sent_whole_is_read_and_a_cut_call_in_it_cannot_run(serve_claude: Serve) -> None:
+    call = {"type": "tool_use", "id": "t", "name": "look", "input": {"at": "x"}}
+    whole = {"type": "message", "content": [{"type": "text", "text": "hi"}, call], "usage": {"output_tokens": 4}}
+    serve_claude(*(Reply(json.dumps({**whole, "stop_reason": stop}).encode()) for stop in ("tool_use", "max_tokens")))
+    end, cut = await ask(), await ask()
+    assert (end.finish, end.blocks) == ("tool_calls", (Text("hi"), ToolCall("t", "look", {"at": "x"})))
+    assert (cut.finish, cut.blocks[1].args) == ("length", None)
 
 
 async def test_a_server_that_keeps_the_stream_open_after_the_end_holds_nobody_up(serve_claude: Serve) -> None:

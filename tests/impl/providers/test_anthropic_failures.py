@@ -213,6 +213,13 @@ async def test_a_gateways_error_page_is_told_by_its_status(serve_claude: Serve, 
     assert (await fails()).detail == "overloaded"
 
 
+async def test_a_redirect_is_told_and_not_followed(serve_claude: Serve) -> None:
+    server = serve_claude(Reply(status=307, headers={"location": "https://other.example/v1/messages"}))
+    error = await fails()
+    assert (error.detail, len(server.requests)) == ("protocol", 1)
+    assert "https://other.example/v1/messages (HTTP 307)" in error.message
+
+
 async def test_nobody_listening_is_a_network_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]

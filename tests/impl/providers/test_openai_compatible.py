@@ -255,6 +255,29 @@ async def test_calls_decide_over_the_finish_reason(serve_chat: Serve) -> None:
     assert (await ask()).finish == "stop"
 
 
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("MAX_TOKENS", "length"),
+        ("max_output_tokens", "length"),
+        ("STOP", "stop"),
+        ("eos", "stop"),
+        ("content_filter: SAFETY", "refusal"),
+        ("PROHIBITED_CONTENT", "refusal"),
+        ("model_context_window_exceeded", "context"),
+    ],
+)
+async def test_finish_reasons_have_many_spellings(serve_chat: Serve, reason: str, expected: str) -> None:
+    serve_chat(sse(delta(content="hi"), finish(reason), "[DONE]"))
+    end = await ask()
+    assert (end.finish, end.blocks, end.notice) == (expected, (Text("hi"),), None)
+
+
+async def test_an_unknown_finish_reason_is_noted(serve_chat: Serve) -> None:
+    serve_chat(sse(delta(content="hi"), finish("tired"), "[DONE]"))
+    assert "tired" in ((await ask()).notice or "")
+
+
 async def test_a_call_cut_at_the_limit_is_kept_raw_and_cannot_run(serve_chat: Serve) -> None:
     for pieces in (("",), ('{"at": "/et',), ('{"at": ', "{}")):
         chunks = [tool(index=0, id="a", name="f", arguments=piece) for piece in pieces]
@@ -383,6 +406,33 @@ async def test_a_refusal_is_typed(serve_chat: Serve) -> None:
     one, two = await ask(), await ask()
     assert (one.finish, one.blocks) == ("refusal", (Text("I cannot."),))
     assert two.finish == "refusal"
+
+
+async def test_a_last_chunk_that_repeats_the_answer_adds_nothing(serve_chat: Serve) -> None:
+    whole = {"index": 0, "delta": {}, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}
+    serve_chat(sse(delta(content="hi"), {"choices": [whole]}, "[DONE]"))
+    assert (await ask()).blocks == (Text("hi"),)
+
+
+async def test_what_a_server_wants_back_with_a_call_goes_back_to_the_same_model_alone(serve_chat: Serve) -> None:
+    signed = {"google": {"thought_signature": "c2ln"}}
+    plain = {"index": 0, "id": "a", "function": {"name": "look", "arguments": "{}"}}
+    second = {"index": 1, "id": "b", "function": {"name": "look", "arguments": "{}"}, "extra_content": signed}
+    server = serve_chat(sse(delta(tool_calls=[plain, second]), finish("tool_calls"), "[DONE]"))
+    answer = assistant(*(await ask(asking(model="m"))).blocks)
+    for model in ("m", "other"):
+        await ask(asking("x", answer, model=model))
+    same, other = ([c.get("extra_content") for c in r.json["messages"][2]["tool_calls"]] for r in server.requests[1:])
+    assert (same, other) == ([None, signed], [None, None])
+
+
+async def test_the_query_of_an_address_stays_behind_the_path(
+    serve_chat: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve_chat(openai_stream("hi"))
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/openai/v1/?api-version=preview")
+    await ask()
+    assert server.requests[0].path == "/openai/v1/chat/completions?api-version=preview"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from typing import Any, cast
@@ -93,6 +94,24 @@ async def test_an_error_in_the_stream_is_typed(serve_chat: Serve, told: Any, det
     assert (told if isinstance(told, str) else told["message"]) in error.message
 
 
+async def test_an_error_beside_a_choice_or_in_a_field_of_its_own_is_told_in_the_servers_words(
+    serve_chat: Serve,
+) -> None:
+    beside = {
+        "choices": [{"index": 0, "delta": {}, "finish_reason": "error", "error": {"code": 429, "message": "Slow"}}]
+    }
+    serve_chat(
+        sse(beside),
+        b'error: {"code": 500, "message": "context shift is disabled", "type": "server_error"}\n\n',
+        sse({"__type": "ThrottlingException", "message": "Too many tokens, wait"}),
+    )
+    told = [await fails() for _ in range(3)]
+    assert [error.detail for error in told] == ["rate_limit", "server", "rate_limit"]
+    assert [w in e.message for w, e in zip(("Slow", "shift is disabled", "tokens, wait"), told, strict=True)] == [
+        True
+    ] * 3
+
+
 async def test_a_finish_reason_of_failure_is_an_error(serve_chat: Serve) -> None:
     serve_chat(sse(delta(content="ha"), finish("error")), sse(finish("insufficient_system_resource")))
     assert (await fails()).detail == "server"
@@ -133,6 +152,21 @@ async def test_a_refused_request_is_typed_and_asked_once(
     assert error.retry_after == (7.0 if transient else None)
     assert KEY not in error.message
     assert len(server.requests) == 1
+
+
+async def test_a_redirect_is_told_and_not_followed(serve_chat: Serve) -> None:
+    server = serve_chat(Reply(status=308, headers={"location": "https://other.example/v1?key=1"}))
+    error = await fails()
+    assert (error.detail, len(server.requests)) == ("protocol", 1)
+    assert "https://other.example/v1 (HTTP 308)" in error.message
+
+
+async def test_a_proxy_that_needs_more_than_is_installed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://model.example/v1")
+    monkeypatch.setenv("HTTP_PROXY", "socks5://127.0.0.1:9")
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    error = await fails()
+    assert (error.detail, "socksio" in error.message) == ("bad_request", True)
 
 
 async def test_nobody_listening_is_a_network_error(monkeypatch: pytest.MonkeyPatch) -> None:
