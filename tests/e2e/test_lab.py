@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +216,12 @@ def test_two_revisions_are_compared_on_one_task(docs: str) -> None:
     kinds = {row["id"]: (row["kind"], row["parent"]) for row in expecting(0, "sessions").value}
     assert kinds[pair["comparison"]] == ("comparison", None)
     assert kinds[pair["baseline"]["session"]] == kinds[pair["candidate"]["session"]] == ("arm", pair["comparison"])
+
+
+def test_a_comparison_says_the_command_that_labels_it(docs: str) -> None:
+    said = artificer("compare", f"{docs}@live", f"{docs}@latest", QUESTION, json=False).err
+    (command,) = re.findall(r"artificer (label \S+ --verdict) ", said)
+    assert expecting(0, *command.split(), "tie").value["verdict"] == "tie"
 
 
 def test_arms_see_neither_each_others_files_nor_each_others_effects(clerk: str, tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ def compare(
             output.text(f"{arm}: {_arm(pair[arm])}\n{pair[arm]['output'] or ''}\n")
         if "preference" in pair:
             output.text(preference_line(pair["preference"]))
+        output.say(f"Say which is better with: artificer label {record.session} --verdict {'|'.join(core.PAIR_WORDS)}")
     return _code([pair["baseline"], pair["candidate"]], "arms")
 
 
