@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from core.builder.state import BuildState
     from core.builder.tools import BuilderWorld, platform_tools
     from core.bundle.checks import CHECKS_VERSION, CheckOutcome, check_bundle, check_tool, run_checks
-    from core.bundle.diff import BundleDiff, diff_revisions
+    from core.bundle.diff import BundleDiff, FieldChange, diff_revisions
     from core.bundle.manifest import (
         Example,
         Manifest,
@@ -222,7 +222,7 @@ _HOMES = {
     "core.builder.state": "BuildState",
     "core.builder.tools": "BuilderWorld platform_tools",
     "core.bundle.checks": "CHECKS_VERSION CheckOutcome check_bundle check_tool run_checks",
-    "core.bundle.diff": "BundleDiff diff_revisions",
+    "core.bundle.diff": "BundleDiff FieldChange diff_revisions",
     "core.bundle.manifest": (
         "Example Manifest ManifestError McpServer ToolManifest dump_manifest dump_tool parse_manifest "
         "parse_tool read_manifest read_tool"

@@ -139,17 +139,17 @@ class Shelf:
     def plan(self, agent: str, digest: str, *, rollback: bool = False, channel: str = LIVE) -> Move:
         """What publishing `digest` (or rolling back to it) would do now."""
         from core import diff_revisions
-        from tui.view.bundles import Move
+        from tui.view.bundles import Move, difference
 
         head = self.store.channels(agent).get(channel)
         before = self.store.revision(agent, head) if head is not None else None
-        summary = diff_revisions(self.store, before, self.revision(agent, digest)).summary()
+        summary = difference(diff_revisions(self.store, before, self.revision(agent, digest)))
         run = self.passed(agent, digest, ever=rollback)
         current = self.passed(agent, digest)
         warning = "It passed under other checks than the current ones." if run is not None and current is None else ""
         if head == digest:
             warning = "It is what the channel names already."
-        return Move("rollback" if rollback else "publish", agent, channel, digest, head, run, tuple(summary), warning)
+        return Move("rollback" if rollback else "publish", agent, channel, digest, head, run, summary, warning)
 
     def before_live(self, agent: str, channel: str = LIVE) -> str:
         """The digest a rollback goes back to. Raises UnknownRef where there is none."""

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from core import ChannelEntry, Revision, ValidationRun
 from tui.view.rows import Row
 from tui.view.text import Line, Tone, line, one_line, plural, safe, short, took, when
 
+if TYPE_CHECKING:
+    from core import BundleDiff, FieldChange
+
 MOST_LANES = 12
 """Cells the branches of a tree may take."""
+FEW = 3
+"""How many entries of a list the question whether to publish names."""
 
 Verdict = Literal["passed", "failed", "unvalidated"]
 
@@ -195,6 +201,41 @@ class Move:
     run: ValidationRun | None
     summary: tuple[str, ...]
     warning: str = ""
+
+
+def difference(found: BundleDiff) -> tuple[str, ...]:
+    """What a yes changes, in a few lines: of many like changes the first and how many more. From nothing (`before` is
+    None) it is what the agent is; its name stands above."""
+    new = found.before is None
+    fields = [one for one in found.fields if not new or one.field not in ("schema", "name", "persona")]
+    words = _few([one for one in fields if _power(one)], new), _few([one for one in fields if not _power(one)], new)
+    lines = [line for line in words if line]
+    files = found.summary()[-1]  # how many files, how many lines
+    return (*lines, files) if found.files else tuple(lines) or (files,)
+
+
+def _power(change: FieldChange) -> bool:
+    """Whether it is about what the agent may do, or what may be done with it."""
+    return change.field.split(".")[0] not in ("schema", "name", "description", "persona", "model", "metadata")
+
+
+def _few(changes: Sequence[FieldChange], new: bool) -> str:
+    """Changes as words: long lists by their first entries, keys of one mapping that change alike together."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for change in changes:
+        words = change.words().removeprefix(change.field)
+        if words.startswith(": "):
+            where, _, name = change.field.rpartition(".")
+            what = words.removeprefix(": ")
+            alike.setdefault((where, what.removeprefix("unset → ") if new else what), []).append(name)
+        else:
+            alike[change.field, ""] = re.split(r" (?=[+−])", words.strip())
+    made = []
+    for (where, what), names in alike.items():
+        joined = (", " if what else " ").join(names[:FEW])
+        more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+        made.append(f"{f'{where} ' if where else ''}{joined}{more}{f': {what}' if what else ''}")
+    return "; ".join(made)
 
 
 def move_lines(move: Move, now: str) -> tuple[Line, ...]:

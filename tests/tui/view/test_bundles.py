@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from core import Revision, ValidationRun
-from tui.view.bundles import Move, move_lines, run_lines, tree_rows
+from core import BundleDiff, FieldChange, Revision, ValidationRun
+from core.bundle.diff import FileChange
+from tui.view.bundles import Move, difference, move_lines, run_lines, tree_rows
 from tui.view.text import plain_text
 
 NOW = "2026-03-04T12:00:00.000Z"
@@ -65,3 +66,28 @@ def test_a_run_shows_its_environment_and_each_problem_with_its_hint() -> None:
     assert "sandbox: bubblewrap" in text
     assert "x  agent.yaml" in text
     assert "Next: h" in text
+
+
+def test_a_first_publication_names_a_few_of_many_and_counts_the_rest() -> None:
+    tools = [f"tool_{n}" for n in range(11)]
+    fields = (
+        FieldChange("schema", None, "artificer/v1"),
+        FieldChange("description", None, "Sells pets."),
+        FieldChange("tools", None, tools),
+        FieldChange("credentials", None, [{"name": "key", "hosts": ["api.example"]}]),
+        FieldChange("policy.run_skill", None, "deny"),
+        *(FieldChange(f"policy.tools.{name}", None, "ask") for name in tools),
+    )
+    found = BundleDiff(None, "sha256:b", (FileChange("agent.yaml", "added", plus=9),), fields)
+    assert difference(found) == (
+        "tools +tool_0 +tool_1 +tool_2 and 8 more; credentials +key (api.example); policy run_skill: deny; "
+        "policy.tools tool_0, tool_1, tool_2 and 8 more: ask",
+        "description: Sells pets.",
+        "files: 1 added (+9 −0 lines)",
+    )
+
+
+def test_a_change_says_what_was_before() -> None:
+    fields = (FieldChange("policy.tools.buy", "ask", "allow"), FieldChange("tools", ["a", "b"], ["b", "c"]))
+    assert difference(BundleDiff("sha256:a", "sha256:b", (), fields)) == ("policy.tools buy: ask → allow; tools +c −a",)
+    assert difference(BundleDiff("sha256:a", "sha256:b")) == ("no change",)
