@@ -7,7 +7,7 @@ import gc
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on, work
@@ -225,18 +225,30 @@ class ArtificerApp(ActingApp):
 
     @on(messages.RunWanted)
     async def _run_wanted(self, event: messages.RunWanted) -> None:
+        if event.change:
+            beginning = self.desk.build(event.task, agent=event.agent)
+        else:
+            beginning = self.desk.run(event.agent, event.ref, event.task)
+        await self._begin(beginning, event.task, event.composer)
+
+    async def _begin(self, beginning: Awaitable[str], text: str, composer: Composer) -> None:
+        """Open a session that begins with `text`; where it does not, the words stand in `composer` again."""
         from core import StoreError, UnknownRef
 
         try:
-            if event.change:
-                session = await self.desk.build(event.task, agent=event.agent)
-            else:
-                session = await self.desk.run(event.agent, event.ref, event.task)
+            session = await beginning
         except (StoreError, UnknownRef) as error:
             self._say_no("Not started", f"{error} {error.hint}")
+            composer.unsent()
             return
-        self.desk.remember(event.task)
+        if self.host.store.session(session) is None:
+            composer.unsent()
+            return
+        self.desk.remember(text)
         await self.open_session(session)
+        if composer.text:  # typed while it opened
+            self.screen.query_one(Composer).fill(composer.text)
+            composer.text = ""
 
     @on(messages.HomeWanted)
     async def action_home(self) -> None:
@@ -257,22 +269,7 @@ class ArtificerApp(ActingApp):
 
     @on(HomeScreen.BuildWanted)
     async def _build_wanted(self, event: HomeScreen.BuildWanted) -> None:
-        from core import StoreError
-
-        try:
-            session = await self.desk.build(event.text)
-        except StoreError as error:
-            self._say_no("Not started", f"{error} {error.hint}")
-            event.composer.unsent()
-            return
-        if self.host.store.session(session) is None:
-            event.composer.unsent()
-            return
-        self.desk.remember(event.text)
-        await self.open_session(session)
-        if event.composer.text:  # typed while it opened
-            self.screen.query_one(Composer).fill(event.composer.text)
-            event.composer.text = ""
+        await self._begin(self.desk.build(event.text), event.text, event.composer)
 
     async def open_key(self, key: str, *, over: bool = False) -> None:
         """Open `session:ID`, `agent:NAME` or `lab:RECORD`; nothing happens where there is none."""

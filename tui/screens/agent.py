@@ -82,7 +82,7 @@ class AgentScreen(AgentPanes):
             yield RevisionsPane(id="revisions")
             yield ValidationPane(id="validation")
             yield TextView(id="history")
-        yield Composer(id="composer")
+        yield Composer(history=self.desk.history(), id="composer")
         yield KeyBar(id="keys")
 
     def on_mount(self) -> None:
@@ -90,6 +90,7 @@ class AgentScreen(AgentPanes):
         for name, title in (("revisions", "Revisions"), ("validation", "Validation"), ("history", "Published")):
             self.query_one(f"#{name}").border_title = title
         self.refresh_bundles()
+        self._restore()
         self._prompt()
         (self.query_one(Composer) if self.early else self.query_one(RevisionsPane)).focus()
 
@@ -143,9 +144,11 @@ class AgentScreen(AgentPanes):
 
     def action_home(self) -> None:
         """From the composer to the tree, from there to the list."""
-        if self.query_one(Composer).has_focus:
-            self.ref, self.changing = None, False
-            self._prompt()
+        composer = self.query_one(Composer)
+        if composer.has_focus:
+            if not composer.text:  # what is half written stays what it is for
+                self.ref, self.changing = None, False
+                self._prompt()
             self.query_one(RevisionsPane).focus()
         else:
             self.post_message(HomeWanted())
@@ -158,7 +161,23 @@ class AgentScreen(AgentPanes):
 
     @on(Composer.Sent)
     def _sent(self, event: Composer.Sent) -> None:
-        self.post_message(RunWanted(self.agent_name, self.ref, event.text, self.changing))
+        self.post_message(RunWanted(self.agent_name, self.ref, event.text, event.composer, self.changing))
+
+    @property
+    def _draft(self) -> str:
+        return f"composer:agent:{self.agent_name}"
+
+    def _restore(self) -> None:
+        """What was written here before and not sent, and what for, unless the screen was opened for something else."""
+        kept = self.desk.store.get_value(self._draft)
+        composer = self.query_one(Composer)
+        composer.restore(kept)
+        if composer.text and not self.early:
+            self.ref, self.changing = kept.get("ref"), bool(kept.get("changing"))
 
     def keep(self) -> None:
-        """Nothing written here outlives the screen."""
+        """Keep what is written and not sent, and what for."""
+        kept = self.query_one(Composer).to_json()
+        if kept is not None:
+            kept |= {"ref": self.ref, "changing": self.changing}
+        self.desk.keep(self._draft, kept)

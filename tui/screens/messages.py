@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from textual.message import Message
+
+if TYPE_CHECKING:
+    from tui.widgets.composer import Composer
 
 Wish = Literal["publish", "rollback", "diff", "edit", "manifest", "validate", "talk"]
 
@@ -32,11 +35,13 @@ class HomeWanted(Message):
 
 @dataclass
 class RunWanted(Message):
-    """The agent is to be run, `ref` (None: what is live) with a task; or, `change`, edited by the Builder."""
+    """The agent is to be run, `ref` (None: what is live) with a task; or, `change`, edited by the Builder. `composer`
+    keeps the words until that has begun."""
 
     agent: str
     ref: str | None
     task: str
+    composer: Composer
     change: bool = False
 
 

@@ -24,6 +24,8 @@ from tui.widgets.lines import TextView
 from tui.widgets.rowlist import RowList
 
 MOST_DIFF_LINES = 5_000
+LISTS = frozenset({"files", "diff", "revisions", "validation"})
+"""Panes that are read from their top."""
 NARROW = 100
 
 
@@ -116,6 +118,7 @@ class SessionPanes(AgentPanes):
         self.query_one("#chat").display = not narrow or self.pane == "chat"
         self.query_one("#side").display = not narrow or self.pane != "chat"
         self.query_one("#tabs", Bar).left = tabs(self.pane, self.size.width - 2)
+        self.query("ToastRack").set_class(narrow and self.pane in LISTS, "-over-list")
         for name in UPPER:
             self.query_one(f"#{name}").border_title = "F3 Workspace  " + tabs_title(UPPER, self.upper)
         for name in LOWER:
