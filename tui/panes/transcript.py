@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from textual.binding import Binding, BindingType
+from textual.events import Click
 from textual.message import Message
 
 from core import Event
@@ -136,6 +137,16 @@ class TranscriptPane(LineView):
         """Read it in full."""
         if self._last:
             self.post_message(self.Opened(self.at or self._last))
+
+    def on_click(self, event: Click) -> None:
+        """A click moves the cursor, a second one opens."""
+        place = event.get_content_offset(self)
+        seq = 0 if place is None else place.y + self.scroll_offset.y + 1
+        if 1 <= seq <= self._last:
+            again = seq == (self.at or self._last) and event.chain > 1
+            self.action_go(seq)
+            if again:
+                self.action_open()
 
     def on_focus(self) -> None:
         """Show the cursor."""

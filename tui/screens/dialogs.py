@@ -9,15 +9,16 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.events import Click
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, Static
 
 from core import ValidationRun
 from tui.screens.messages import MendWanted
 from tui.view.bundles import Move, check_rows, move_lines, run_lines
-from tui.view.text import Line, Tone, line
+from tui.view.text import Line, Tone, button, line
 from tui.widgets.bars import Bar, KeyBar
-from tui.widgets.content import Lines, to_content
+from tui.widgets.content import Lines, clicked, to_content
 from tui.widgets.field import Field
 from tui.widgets.lines import TextView
 from tui.widgets.rowlist import RowList
@@ -135,8 +136,13 @@ class YesScreen(ModalScreen[bool]):
             yield Lines([((), 0), (self._keys(), 0)], id="answers")
 
     def _keys(self, scrolls: bool = False) -> Line:
-        more = ("    ", ("↑↓", Tone.STRONG), " read on") if scrolls else ()
-        return line(("y", Tone.STRONG), f" {self._verb}    ", ("n", Tone.STRONG), " leave it", *more)
+        more = line("    ", ("↑↓", Tone.STRONG), " read on") if scrolls else ()
+        gap = line("    ")
+        return (*button("y", self._verb, "answer(True)"), *gap, *button("n", "leave it", "answer(False)"), *more)
+
+    async def on_click(self, event: Click) -> None:
+        """The two answers."""
+        await clicked(event, self)
 
     def on_resize(self) -> None:
         """The words get the rows that border, padding and keys leave."""

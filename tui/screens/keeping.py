@@ -8,11 +8,12 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.events import Click
 from textual.screen import ModalScreen
 
 from tui.view.pasted import Pasted, Place, keep_lines
-from tui.view.text import Tone, line
-from tui.widgets.content import Hanging, Lines
+from tui.view.text import button, line
+from tui.widgets.content import Hanging, Lines, clicked
 
 HANG = 9
 
@@ -49,10 +50,21 @@ class KeepScreen(ModalScreen[str | None]):
 
     def _lines(self) -> list[Hanging]:
         several = len(self._places) > 1
-        store = (f"1-{len(self._places)}", Tone.STRONG) if several else ("y", Tone.STRONG)
-        leave = " send without it" if self._pasted.words else " leave it"
-        keys = line(store, " store it    ", ("n", Tone.STRONG), f"{leave}    ", ("esc", Tone.STRONG), " back")
+        store = f"1-{len(self._places)}" if several else "y"
+        leave = "send without it" if self._pasted.words else "leave it"
+        gap = line("    ")
+        keys = (
+            *button(store, "store it", "keep"),
+            *gap,
+            *button("n", leave, "leave"),
+            *gap,
+            *button("esc", "back", "back"),
+        )
         return [(spans, HANG) for spans in (*keep_lines(self._pasted, self._places, self._at), (), keys)]
+
+    async def on_click(self, event: Click) -> None:
+        """The answers."""
+        await clicked(event, self)
 
     def action_move(self, step: int) -> None:
         """Another name."""

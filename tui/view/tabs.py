@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tui.view.text import Line, Tone, line
+from tui.view.text import Line, Span, Tone
 
 UPPER = ("log", "files", "diff")
 LOWER = ("revisions", "validation", "transcript")
@@ -30,13 +30,13 @@ def tabs(current: str, width: int = 80) -> Line:
 
 
 def _tabs(current: str, upper: Sequence[str], gap: str) -> Line:
-    parts: list[str | tuple[str, Tone]] = []
+    parts: list[Span] = []
     for key, names in (("F2", ("chat",)), ("F3", upper), *((f"F{n}", (name,)) for n, name in enumerate(LOWER, 4))):
-        parts.append((f"{key} ", Tone.DIM))
+        parts.append(Span(f"{key} ", Tone.DIM))
         for name in names:
-            last = name == names[-1]
-            parts += [(LABELS[name], Tone.STRONG if name == current else Tone.DIM), gap if last else " · "]
-    return line(*parts)
+            tone = Tone.STRONG if name == current else Tone.DIM
+            parts += [Span(LABELS[name], tone, f"pane('{name}')"), Span(gap if name == names[-1] else " · ")]
+    return tuple(parts)
 
 
 def tabs_title(names: Sequence[str], current: str, first: int | None = None) -> str:
@@ -44,5 +44,6 @@ def tabs_title(names: Sequence[str], current: str, first: int | None = None) -> 
     parts = []
     for number, name in enumerate(names):
         label = LABELS[name] if first is None else f"F{first + number} {LABELS[name]}"
+        label = f"[@click=screen.pane('{name}')]{label}[/]"
         parts.append(f"[b]{label}[/b]" if name == current else label)
     return " · ".join(parts)

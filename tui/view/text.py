@@ -27,10 +27,12 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of one line in one tone."""
+    """A piece of one line in one tone. `act` is what a click on it does: an action of the widget or screen around it,
+    the same that a key does there."""
 
     text: str
     tone: Tone = Tone.PLAIN
+    act: str = ""
 
 
 Line = tuple[Span, ...]
@@ -58,6 +60,11 @@ def one_line(text: str, limit: int = 300) -> str:
 def column(text: str, width: int) -> str:
     """`text` cut or padded to exactly `width` cells, whatever script it is in."""
     return set_cell_size(safe(text), width)
+
+
+def button(key: str, label: str, act: str) -> Line:
+    """A key and what it does, which a click does too. The two stay together where the line breaks."""
+    return Span(key, Tone.STRONG, act), Span(f" {label}".replace(" ", "\u00a0"), act=act)
 
 
 def line(*parts: str | tuple[str, Tone]) -> Line:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.cells import cell_len
+from textual.binding import ActiveBinding
 from textual.content import Content
+from textual.events import Click
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from tui.view.text import Line, Tone, line
-from tui.widgets.content import to_content
+from tui.view.text import Line, Tone, line, plain_text
+from tui.widgets.content import ACT, clicked, to_content
 from tui.widgets.lines import fit
 
 
@@ -43,6 +46,10 @@ class Bar(Widget):
         parts = (*left, *line(" " * before), *middle, *line(" " * after), *right)
         return to_content((parts,))
 
+    async def on_click(self, event: Click) -> None:
+        """Names of panes lead to them."""
+        await clicked(event, self.screen)
+
 
 class KeyBar(Bar):
     """The bottom line: figures on the left, and on the right the keys that act where the focus is."""
@@ -52,22 +59,35 @@ class KeyBar(Bar):
     DROPPED = ("command_palette", "home", "quit", "panes")
     """Which of them go first where the room is short; help stays."""
 
+    _shown: Mapping[str, ActiveBinding] = {}
+
     def on_mount(self) -> None:
         """Follow the focus."""
         self.screen.bindings_updated_signal.subscribe(self, self.keys_changed)
         self.call_after_refresh(self.keys_changed)
+
+    async def on_click(self, event: Click) -> None:
+        """A key's name does what the key does."""
+        active = self._shown.get(event.style.meta.get(ACT, ""))
+        if active is not None:
+            event.stop()
+            await self.app.run_action(active.binding.action, active.node)
 
     def keys_changed(self, _: Any = None) -> None:
         """Other keys act now. A screen that has `describe(action)` may name one by what it does here."""
         if not self.screen.is_current:
             return
         describe = getattr(self.screen, "describe", lambda action: None)
-        keys: dict[str, tuple[str, str]] = {}
+        keys: dict[str, Line] = {}
+        self._shown = shown = {}
         for active in self.screen.active_bindings.values():
             binding = active.binding
             name = binding.action.removeprefix("app.")
             if binding.show and active.enabled and name not in keys:
-                keys[name] = (self.app.get_key_display(binding), describe(name) or binding.description)
+                shown[name] = active
+                label = describe(name) or binding.description
+                keys[name] = line((self.app.get_key_display(binding), Tone.STRONG), (f" {label}", Tone.DIM))
+                keys[name] = tuple(replace(span, act=name) for span in keys[name])
         here = [item for name, item in keys.items() if name not in self.ALWAYS]
         always = {name: keys[name] for name in self.ALWAYS if name in keys}
         room = max(0, self.size.width - 2 - sum(cell_len(span.text) for span in self.left))
@@ -81,18 +101,16 @@ class KeyBar(Bar):
         self.keys_changed()
 
 
-def _width(items: Sequence[tuple[str, str]]) -> int:
-    return sum(cell_len(f"{key} {label}") + 2 for key, label in items)
+def _width(items: Sequence[Line]) -> int:
+    return sum(cell_len(plain_text(item)) + 2 for item in items)
 
 
-def _keys_line(here: Sequence[tuple[str, str]], always: Sequence[tuple[str, str]], room: int) -> Line:
+def _keys_line(here: Sequence[Line], always: Sequence[Line], room: int) -> Line:
     """As many keys as fit; those of the focused pane first."""
-    kept: list[tuple[str, str]] = []
+    kept: list[Line] = []
     for item in here:
         if _width([*kept, item, *always]) > room:
             break
         kept.append(item)
-    parts: list[str | tuple[str, Tone]] = []
-    for key, label in (*kept, *always):
-        parts += ["  ", (key, Tone.STRONG), (f" {label}", Tone.DIM)]
-    return line(*parts[1:])
+    made = tuple(span for item in (*kept, *always) for span in (*line("  "), *item))
+    return made[1:]

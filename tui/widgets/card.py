@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.events import Click, MouseDown
 from textual.geometry import Region
 from textual.message import Message
 from textual.widget import Widget
@@ -17,8 +18,8 @@ from textual.widgets import Input
 from core import Stop
 from tui.view.cards import Card, Key
 from tui.view.chat import Asked
-from tui.view.text import Line, Tone, line
-from tui.widgets.content import Hanging, Lines, to_content
+from tui.view.text import Line, Tone, button, line
+from tui.widgets.content import ACT, Hanging, Lines, to_content
 from tui.widgets.field import Field
 
 
@@ -82,6 +83,7 @@ class CardBox(Vertical, can_focus=True):
         self.at = 0
         self.marked: set[str] = set()
         self._can_store = can_store
+        self._pressed = ""
         recommended = [n for n, choice in enumerate(asked.card.choices) if choice.recommended]
         if recommended:
             self.at = recommended[0]
@@ -175,15 +177,31 @@ class CardBox(Vertical, can_focus=True):
         here = "› " if self.has_focus and number == self.at else "  "
         box = ("[x] " if choice.id in self.marked else "[ ] ") if self.card.multiple else ""
         best = ("  recommended", Tone.YOU) if choice.recommended else ("", Tone.PLAIN)
-        spans = line(here, (f"{choice.number}", Tone.STRONG), f"  {box}{choice.label}", best)
-        return spans, len(f"{here}{choice.number}  {box}")
+        name = f"{choice.number:>{len(str(len(self.card.choices)))}}"
+        spans = line(here, (name, Tone.STRONG), f"  {box}{choice.label}", best)
+        act = f"choose({number})"
+        return tuple(replace(span, act=act) for span in spans), len(f"{here}{name}  {box}")
 
     def _keys(self) -> Line:
-        parts: list[str | tuple[str, Tone]] = [] if self.has_focus else [("esc, then  ", Tone.DIM)]
+        parts: Line = () if self.has_focus else line(("esc, then  ", Tone.DIM))
         for key in self.card.keys:
-            # A key and its label stay together where the line breaks.
-            parts += [(key.key, Tone.STRONG), f" {key.label}".replace(" ", "\u00a0"), "   "]
-        return line(*parts)
+            parts = (*parts, *button(key.key, key.label, f"press('{key.key}')"), *line("   "))
+        return parts
+
+    async def on_click(self, event: Click) -> None:
+        """What is written as a key or an option does the same when it is clicked; a second click on an option
+        answers with it."""
+        if not self._pressed:
+            return
+        event.stop()
+        again = event.chain > 1 and self._pressed == f"choose({self.at})" and not self.card.multiple
+        await self.app.run_action(self._pressed, self)
+        if again:
+            self.action_take()
+
+    def on_mouse_down(self, event: MouseDown) -> None:
+        """What was meant stood there before the card had the focus, and was drawn anew with it."""
+        self._pressed = event.style.meta.get(ACT, "")
 
     # --- keys --------------------------------------------------------------------------------------
 
@@ -195,7 +213,7 @@ class CardBox(Vertical, can_focus=True):
             return any(key.key == parameters[0] for key in self.card.keys)
         if action == "mark":
             return self.card.multiple
-        if action == "move":
+        if action in ("move", "choose"):
             return bool(self.card.choices)
         return True
 
@@ -221,6 +239,14 @@ class CardBox(Vertical, can_focus=True):
         """Mark or unmark the option under the cursor."""
         self.marked ^= {self.card.choices[self.at].id}
         self._redraw()
+
+    def action_choose(self, number: int) -> None:
+        """Put the cursor on an option; where several may be taken, mark or unmark it."""
+        self.at = number
+        if self.card.multiple:
+            self.action_mark()
+        else:
+            self._redraw()
 
     def action_move(self, step: int) -> None:
         """Another option."""

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from textual.content import Content
+from textual.events import Click
 from textual.geometry import Size
+from textual.screen import Screen
+from textual.style import Style
 from textual.widget import Widget
 
 from tui.view.text import Line, Tone
 from tui.widgets.lines import wrap
+
+ACT: Final = "act"
 
 #: Theme variables, the same the style sheet uses for the tones.
 STYLES: Final[dict[Tone, str]] = {
@@ -31,7 +36,23 @@ def to_content(lines: Sequence[Line]) -> Content:
         if number:
             parts.append("\n")
         parts += [(span.text, STYLES[span.tone]) if STYLES[span.tone] else span.text for span in spans]
-    return Content.assemble(*parts)
+    content = Content.assemble(*parts)
+    at = 0
+    for spans in lines:
+        for span in spans:
+            if span.act:
+                content = content.stylize(Style.from_meta({ACT: span.act}), at, at + len(span.text))
+            at += len(span.text)
+        at += 1
+    return content
+
+
+async def clicked(event: Click, node: Widget | Screen[Any]) -> None:
+    """Do what was clicked, where there is something to do: an action of `node`."""
+    act = event.style.meta.get(ACT)
+    if act:
+        event.stop()
+        await node.app.run_action(act, node)
 
 
 Hanging = tuple[Line, int]

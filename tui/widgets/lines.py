@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
@@ -227,7 +228,7 @@ def cut(spans: Line, start: int, end: int) -> Line:
     for span in spans:
         text = span.text[max(start - at, 0) : max(end - at, 0)]
         if text:
-            made.append(Span(text, span.tone))
+            made.append(replace(span, text=text))
         at += len(span.text)
     return tuple(made)
 
@@ -241,7 +242,7 @@ def fit(spans: Line, width: int) -> tuple[Line, int]:
         if used + size > width:
             room = width - used - 1
             if room >= 0:
-                made.append(Span(set_cell_size(span.text, room) + "…", span.tone))
+                made.append(replace(span, text=set_cell_size(span.text, room) + "…"))
                 used = width
             break
         made.append(span)

@@ -111,8 +111,11 @@ class MatrixView(ToneView):
 
     def on_click(self, event: events.Click) -> None:
         """A click moves the cursor, a second one opens."""
-        row, task = event.y - 1 + self.scroll_offset.y, (event.x - self._side) // self._cell + self._first
-        if event.y < 1 or not (0 <= row < len(self.grid.variants) and 0 <= task < len(self.grid.tasks)):
+        place = event.get_content_offset(self)
+        if place is None:
+            return
+        row, task = place.y - 1 + self.scroll_offset.y, (place.x - self._side) // self._cell + self._first
+        if place.y < 1 or not (0 <= row < len(self.grid.variants) and 0 <= task < len(self.grid.tasks)):
             return
         again = (row, task) == self.cursor and event.chain > 1
         self._go((row, task))

@@ -138,7 +138,10 @@ class RowList(ToneView):
 
     def on_click(self, event: events.Click) -> None:
         """A click moves the cursor, a second one opens."""
-        number = event.y + self.scroll_offset.y
+        place = event.get_content_offset(self)
+        if place is None:
+            return
+        number = place.y + self.scroll_offset.y
         if 0 <= number < len(self.rows) and not self.rows[number].heading:
             again = number == self.cursor and event.chain > 1
             self._go(number)
