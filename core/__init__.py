@@ -78,7 +78,15 @@ if TYPE_CHECKING:
         ToolOutput,
         UnknownResource,
     )
-    from core.effects.addresses import CLOSED_V4, CLOSED_V6, ISATAP, ISATAP_MASK, OPEN_V6, is_public_address
+    from core.effects.addresses import (
+        CLOSED_V4,
+        CLOSED_V6,
+        ISATAP,
+        ISATAP_MASK,
+        OPEN_V6,
+        is_public_address,
+        is_public_name,
+    )
     from core.effects.broker import Broker, NeedsCredential
     from core.effects.credentials import (
         SHORTEST_SECRET,
@@ -246,7 +254,7 @@ _HOMES = {
         "CorpusDocument Decision Driver Limits Passage Persona Skill SkillInfo Tool ToolContext ToolOutput "
         "UnknownResource"
     ),
-    "core.effects.addresses": "CLOSED_V4 CLOSED_V6 ISATAP ISATAP_MASK OPEN_V6 is_public_address",
+    "core.effects.addresses": "CLOSED_V4 CLOSED_V6 ISATAP ISATAP_MASK OPEN_V6 is_public_address is_public_name",
     "core.effects.broker": "Broker NeedsCredential",
     "core.effects.credentials": (
         "SHORTEST_SECRET Declaration Declared binding_id check_value credential_rows declared declared_by "

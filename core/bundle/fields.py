@@ -12,12 +12,13 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from core.bundle.problems import Problem, ProblemCode
 from core.bundle.strict_yaml import Document, Loc
+from core.effects.addresses import is_public_name
 
-SECRET_KEYS = frozenset(
-    {"value", "values", "val", "secret", "secret_value", "token", "default", "password", "passwd", "key", "api_key"}
-    | {"apikey", "plaintext", "literal"}
+_SECRET_WORDS = frozenset(
+    {"value", "values", "val", "secret", "token", "default", "password", "passwd", "pass", "pwd", "passphrase"}
+    | {"key", "apikey", "bearer", "credential", "plaintext", "literal", "content", "contents", "data"}
 )
-"""Keys that would put a credential's value in a manifest."""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 _AGENT_NAME = re.compile(r"[a-z0-9-]{1,64}")
 _TOOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -108,16 +109,33 @@ def _credential_name(text: str) -> str:
     return text
 
 
-def _host(text: str) -> str:
+def refuse_wildcard(text: str) -> None:
+    """Raise where a host stands for several."""
     if "*" in text or text.startswith("."):
         raise fail(ProblemCode.WILDCARD_HOST, f"{text[:80]!r} is a wildcard; hosts are exact")
+
+
+def names_secret(key: str) -> bool:
+    """Whether a key is called as what holds a credential's value is: `value`, `api_key`, `clientSecret`; not what
+    says more about one, as `token_url` does."""
+    words = _WORD.findall(key)
+    return bool(words) and words[-1].lower() in _SECRET_WORDS
+
+
+def _host(text: str) -> str:
+    refuse_wildcard(text)
     if len(text) > 253 or not _HOST.fullmatch(text):
         message = f"{text[:80]!r} is not a lower-case host name without scheme, port or path"
         raise fail(ProblemCode.BAD_HOST, message)
+    if not is_public_name(text):
+        what = "an address, or a name of this machine or its own network"
+        raise fail(ProblemCode.BAD_HOST, f"{text!r} is {what}; effects reach public hosts by name alone")
     return text
 
 
 def _header(text: str) -> str:
+    if text.partition(":")[2].strip():
+        raise fail(ProblemCode.CREDENTIAL_VALUE, "a header's name is followed by a value")
     if not _HEADER.fullmatch(text):
         raise fail(ProblemCode.BAD_VALUE, "a header's name holds letters, digits and hyphens alone")
     return text
@@ -167,7 +185,7 @@ _HINTS: Mapping[ProblemCode, str] = {
     ProblemCode.MISSING_KEY: "Add it.",
     ProblemCode.PATH_OUTSIDE: "Name a path below the bundle.",
     ProblemCode.WILDCARD_HOST: "List every host by its full name.",
-    ProblemCode.BAD_HOST: "Write it as api.example.com.",
+    ProblemCode.BAD_HOST: "Write it as api.example.com; no setting opens effects to other hosts.",
     ProblemCode.CREDENTIAL_VALUE: "Remove it; the value is set with `artificer credentials set`.",
     ProblemCode.CREDENTIAL_INJECTION: "Keep one of header, query and basic_user.",
     ProblemCode.STDIO_CREDENTIAL: "Use an HTTP server for what needs a credential.",
@@ -186,8 +204,8 @@ def problems_of(error: ValidationError, document: Document, path: str) -> list[P
         code = _code(detail)
         if loc[:1] == ("credentials",) and _holds_value(code, loc, document.value):
             code = ProblemCode.CREDENTIAL_VALUE
-        if code is ProblemCode.UNKNOWN_KEY and loc[0] == "mcp" and loc[-1] in ("env", "environment"):
-            code = ProblemCode.STDIO_CREDENTIAL
+        if code is ProblemCode.UNKNOWN_KEY and loc[0] == "mcp":
+            code = _of_server(str(loc[-1]))
         line = document.line(loc)
         where = ".".join(str(part) for part in loc)
         message = f"{where}: {_words(code, detail)}" if where else _words(code, detail)
@@ -197,17 +215,32 @@ def problems_of(error: ValidationError, document: Document, path: str) -> list[P
     return found
 
 
+def _of_server(key: str) -> ProblemCode:
+    """What an unknown key of an MCP server is: an environment, a credential sent by hand, or just unknown."""
+    if key in ("env", "environment"):
+        return ProblemCode.STDIO_CREDENTIAL
+    if key in ("header", "headers", "auth", "authorization") or names_secret(key):
+        return ProblemCode.CREDENTIAL_VALUE
+    return ProblemCode.UNKNOWN_KEY
+
+
 def _holds_value(code: ProblemCode, loc: Loc, value: Any) -> bool:
     """Whether an error among the credentials is that of a value: `value: …`, `NAME=…`, or `NAME: …`."""
-    if code is ProblemCode.UNKNOWN_KEY:
-        return str(loc[-1]).lower().replace("-", "_") in SECRET_KEYS
     given = value.get("credentials") if isinstance(value, dict) else None
+    item = given[loc[1]] if isinstance(given, list) and len(loc) > 1 and isinstance(loc[1], int) else None
+    if code is ProblemCode.UNKNOWN_KEY:
+        key = str(loc[-1])
+        return names_secret(key) or (isinstance(item, dict) and _has_secret(item.get(key)))
     if code is not ProblemCode.BAD_VALUE or len(loc) > 2:
         return False
     if len(loc) == 1:
         return isinstance(given, dict)
-    item = given[loc[1]] if isinstance(given, list) and isinstance(loc[1], int) else None
-    return isinstance(item, str) and "=" in item
+    return "=" in item if isinstance(item, str) else _has_secret(item)
+
+
+def _has_secret(value: Any) -> bool:
+    """Whether a mapping has a key, at any depth, that is called as a value is."""
+    return isinstance(value, dict) and any(names_secret(key) or _has_secret(inner) for key, inner in value.items())
 
 
 def _code(detail: ErrorDetails) -> ProblemCode:

@@ -3,6 +3,7 @@ Python."""
 
 from __future__ import annotations
 
+import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final
 
@@ -51,6 +52,8 @@ ISATAP: Final = IPv6Address(0x00005EFE << 32)
 """What an address that embeds an IPv4 address for ISATAP has under the mask: the interface identifier is 0000:5efe or
 0200:5efe and the address."""
 _LONGEST: Final = 39
+# A last label that some program reads as part of an address; names of this machine or of the network it is in.
+_NEARBY: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*|localhost|localdomain|local|internal|home\.arpa)")
 
 
 def is_public_address(text: str) -> bool:
@@ -65,6 +68,12 @@ def is_public_address(text: str) -> bool:
         return _public_v6(text) if ":" in text else _public_v4(text)
     except ValueError:
         return False
+
+
+def is_public_name(host: str) -> bool:
+    """Whether a lower-case host name may lead to a public address: not one of a single label, a spelling of an address,
+    or what is reserved for this machine and its own network (`x.localhost`, `x.local`, `x.internal`)."""
+    return "." in host and _NEARBY.fullmatch(host) is None
 
 
 def _public_v4(text: str) -> bool:

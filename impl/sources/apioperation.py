@@ -9,6 +9,7 @@ from itertools import chain, count
 from typing import Any, Final, Literal
 from urllib.parse import quote, urlsplit
 
+from core import is_public_name
 from impl.sources.apidocument import ApiDocument, BadReference, Unsupported, mapping, sequence
 from impl.sources.apisecurity import Scheme, chosen_scheme, is_host_header, key_names, plain_name
 from impl.sources.values import shorten
@@ -225,7 +226,7 @@ def _callable(url: str) -> str | None:
         return None
     if parts.scheme.lower() != "https" or port not in (None, 443) or "@" in parts.netloc:
         return None
-    plain = len(host) <= 253 and _HOST.fullmatch(host) is not None and not host.rpartition(".")[2].isdigit()
+    plain = len(host) <= 253 and _HOST.fullmatch(host) is not None and is_public_name(host)
     if not plain or parts.query or parts.fragment or re.search(r"[{}\s\\]", url):
         return None
     return host

@@ -72,6 +72,8 @@ BROKEN: list[tuple[str, dict[str, str | bytes | None]]] = [
     ("bad_value", {"agent.yaml": GOOD["agent.yaml"] + "policy: {run_sandbox: yes}\n"}),
     ("bad_value", {"agent.yaml": GOOD["agent.yaml"] + "policy: {tools: {'*': allow}}\n"}),
     ("duplicate_name", manifest(("[get_forecast]", "[get_forecast, get_forecast]"))),
+    ("persona_empty", {"persona.md": "\u200b\ufeff\u00a0\n"}),
+    ("persona_empty", {"persona.md": b"\0\0"}),
     ("persona_missing", {"persona.md": None}),
     ("persona_empty", {"persona.md": " \n"}),
     ("not_utf8", {"persona.md": b"\xff\xfe\x00"}),
@@ -95,11 +97,27 @@ BROKEN: list[tuple[str, dict[str, str | bytes | None]]] = [
     ("wildcard_host", manifest(("hosts: [api.example.com]", "hosts: [api.example.com, '*.example.com']"))),
     ("wildcard_host", tool(("hosts: [api.example.com]", "hosts: [api.example.com, '*']"))),
     ("bad_host", manifest(("hosts: [api.example.com]", "hosts: [api.example.com, 'https://example.com/']"))),
+    ("bad_host", manifest(("hosts: [api.example.com]", "hosts: [api.example.com, 192.0.2.1]"))),
+    ("bad_host", manifest(("hosts: [api.example.com]", "hosts: [api.example.com, '2130706433']"))),
+    ("bad_host", tool(("hosts: [api.example.com]", "hosts: [api.example.com, '127.0x1']"))),
+    ("bad_host", tool(("hosts: [api.example.com]", "hosts: [api.example.com, localhost]"))),
+    ("bad_host", tool(("hosts: [api.example.com]", "hosts: [api.example.com, api.localhost]"))),
+    ("bad_host", manifest(("hosts: [api.example.com]", "hosts: [api.example.com, printer.local]"))),
+    ("bad_host", manifest(("hosts: [api.example.com]", "hosts: [api.example.com, metadata.google.internal]"))),
+    ("wildcard_host", mcp("transport: http, url: 'https://*.example.com/mcp'")),
     ("bad_value", tool(("hosts: [api.example.com]", "hosts: api.example.com"))),
     ("credential_value", manifest(("  header:", "  value: hunter2\n  header:"))),
     ("credential_value", manifest(("  header:", "  default: hunter2\n  header:"))),
     ("credential_value", manifest(("Bearer {secret}", "Bearer hunter2"))),
     ("credential_value", manifest(("  header:", "  api-key: hunter2\n  header:"))),
+    ("credential_value", manifest(("  header:", "  clientSecret: hunter2\n  header:"))),
+    ("credential_value", manifest(("  header:", "  ACCESS_TOKEN: hunter2\n  header:"))),
+    ("credential_value", manifest(("  header:", "  inject: {value: hunter2}\n  header:"))),
+    ("credential_value", manifest(("  header: Authorization", "  header: 'Authorization: Bearer hunter2'"))),
+    ("unknown_key", manifest(("  header:", "  token_url: https://example.com/\n  header:"))),
+    ("credential_value", tool(("credentials: [WEATHER_KEY]", "credentials: [{name: WEATHER_KEY, value: hunter2}]"))),
+    ("credential_value", mcp("transport: http, url: 'https://m.example.com/?apiKey=hunter2'")),
+    ("credential_value", mcp("transport: http, url: 'https://m.example.com/', headers: {Authorization: hunter2}")),
     ("credential_value", manifest(("- name: WEATHER_KEY\n", "- WEATHER_KEY=hunter2\n- name: WEATHER_KEY\n"))),
     ("credential_value", {"agent.yaml": GOOD["agent.yaml"].partition("credentials:")[0] + "credentials: {A: hunter2}"}),
     ("credential_injection", manifest(("  header:", "  query: key\n  header:"))),
@@ -158,6 +176,10 @@ BROKEN: list[tuple[str, dict[str, str | bytes | None]]] = [
     ("entrypoint_signature", {TOOL: "def run(ctx, input): ...\nfrom os import system as run\n"}),
     ("entrypoint_signature", {TOOL: "def run(ctx, input): ...\nclass run: ...\n"}),
     ("entrypoint_signature", {TOOL: "def run(ctx, input): ...\ndel run\n"}),
+    ("entrypoint_signature", {TOOL: "def run(ctx, input): ...\nfor run in (1, 2): ...\n"}),
+    ("entrypoint_signature", {TOOL: "def run(ctx, input): ...\nwith open('x') as run: ...\n"}),
+    ("entrypoint_signature", {TOOL: "def run(ctx, input): ...\nif True:\n    run = None\n"}),
+    ("entrypoint_signature", {TOOL: "def run(ctx, input): ...\n(run := None)\n"}),
     ("entrypoint_signature", {TOOL: "def run(ctx, input):\n    yield 1\n"}),
     ("python_syntax", {TOOL: "def run(ctx, input:\n"}),
     ("python_syntax", {TOOL: "def run(ctx, input): ...\nreturn 1\n"}),
@@ -171,6 +193,7 @@ BROKEN: list[tuple[str, dict[str, str | bytes | None]]] = [
     ("undeclared_import", {TOOL: "def run(ctx, input):\n    from numpy.linalg import norm\n"}),
     ("undeclared_import", {TOOL: "def run(ctx, input):\n    __import__('requests')\n"}),
     ("undeclared_import", {TOOL: "import importlib\nimportlib.import_module(name='requests')\n" + GOOD[TOOL]}),
+    ("undeclared_import", {TOOL: "import builtins\nbuiltins.__import__('requests')\n" + GOOD[TOOL]}),
     ("undeclared_import", {TOOL: "import cgi\n" + GOOD[TOOL]}),
     ("relative_import", {TOOL: "from .helper import shape\n" + GOOD[TOOL]}),
     ("requirement_url", tool(("['PyYAML>=6']", "[PyYAML, 'name @ file:///etc/passwd']"))),
@@ -207,6 +230,26 @@ BROKEN: list[tuple[str, dict[str, str | bytes | None]]] = [
     ("private_key", {"corpus/key.yaml": b"key: " + base64.b64encode(b"-----BEGIN EC PRIVATE KEY-----\nMIIE" * 2)}),
     ("private_key", {"corpus/key.json": '{"kty": "OKP", "crv": "Ed25519", "d": "' + "a1B2c3D4-5" * 4 + '"}'}),
     ("private_key", {"corpus/key.der": bytes.fromhex("302e020100300506032b657004220420") + b"\x07" * 32}),
+    *(
+        (
+            "private_key",
+            {"corpus/key.yaml": b"k: " + base64.b64encode(b"\n" * n + b"-----BEGIN PRIVATE KEY-----\nMIIE" * 2)},
+        )
+        for n in (1, 2, 3)
+    ),
+    ("private_key", {"corpus/key.der": bytes.fromhex("308204a40201000282010100") + b"\x07" * 99}),
+    ("private_key", {"corpus/key.der": bytes.fromhex("30770201010420") + b"\x07" * 99}),
+    ("private_key", {"corpus/key.p12": bytes.fromhex("30820a0002010330") + b"\x07" * 99}),
+    ("private_key", {"corpus/key.jks": bytes.fromhex("feedfeed000000020000000100000001") + b"\x07" * 99}),
+    ("private_key", {"corpus/key": "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ==\n"}),
+    ("private_key", {"corpus/a.key": "untrusted comment: minisign encrypted secret key\nRWRTY0Iy\n"}),
+    ("private_key", {"corpus/wg.conf": "[Interface]\nPrivateKey = " + "a1B2c3D4/5" * 4 + "a1B=\n"}),
+    ("secret_in_file", {"corpus/.npmrc": "//registry.npmjs.org/:_authToken=0a1b2c3d-1111-2222-3333-444455556666\n"}),
+    ("secret_in_file", {"corpus/a.md": "npm_" + "a1B2c3D4e5f6" * 3}),
+    ("secret_in_file", {"corpus/config.json": '{"auths": {"https://r.example/": {"auth": "bWU6aHVudGVyMg=="}}}'}),
+    ("secret_in_file", {"corpus/.netrc": "machine api.example.com login me\n  password hunter2\n"}),
+    ("secret_in_file", {"corpus/.git-credentials": "https://me:hunter2@example.com\n"}),
+    ("secret_in_file", {"corpus/.pgpass": "db.example.com:5432:*:me:hunter2\n"}),
     ("secret_in_file", {"corpus/a.md": "key: AKIA" + "Q3EGZL7WJ2XN5TKP\n"}),
     ("secret_in_file", {"corpus/a.md": "ghp_" + "a1B2c3D4e5" * 4}),
     ("secret_in_file", {"corpus/a.md": "github_pat_" + "a1B2c3D4e5" * 8}),
@@ -287,6 +330,17 @@ def test_several_faults_are_all_found_at_once(make_bundle: MakeBundle) -> None:
         "case_clash",
         "symlink",
     } <= set(codes(root))
+
+
+def test_what_a_program_binds_and_what_a_scope_of_its_own_does_is_not_run(make_bundle: MakeBundle) -> None:
+    more = "if __name__ == '__main__':\n    run = None\nnames = [run for run in (1, 2)]\nrun = print and run\n"
+    assert codes(make_bundle({TOOL: GOOD[TOOL] + more})) == []
+
+
+def test_an_alias_is_named_once_however_often_it_stands(make_bundle: MakeBundle) -> None:
+    bomb = "".join(f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
+    found = check_bundle(make_bundle({"agent.yaml": f"{GOOD['agent.yaml']}metadata:\n  a0: &a0 x\n{bomb}"}))
+    assert [p.code for p in found].count(ProblemCode.YAML_ALIAS) == 9
 
 
 def test_standard_tool_names_are_taken(make_bundle: MakeBundle) -> None:

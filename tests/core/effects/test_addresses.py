@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.effects.addresses import is_public_address
+from core.effects.addresses import is_public_address, is_public_name
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,19 @@ def test_global_unicast_is_public(address: str) -> None:
 )
 def test_everything_else_is_not(address: str) -> None:
     assert not is_public_address(address)
+
+
+@pytest.mark.parametrize(
+    ("host", "public"),
+    [
+        *(("example.com", True), ("local.example.com", True), ("internal.io", True), ("signals.invalid", True)),
+        *(("localhost", False), ("a.localhost", False), ("localhost.localdomain", False), ("printer.local", False)),
+        *(("metadata.google.internal", False), ("nas.home.arpa", False), ("host.docker.internal", False)),
+        *(("intranet", False), ("10.0.0.1", False), ("127.1", False), ("127.0x1", False), ("1.0x7f", False)),
+    ],
+)
+def test_a_name_of_this_machine_or_its_network_is_not_public(host: str, public: bool) -> None:
+    assert is_public_name(host) is public
 
 
 @pytest.mark.parametrize("thing", [None, 134744072, b"8.8.8.8", ["8.8.8.8"]])

@@ -190,6 +190,8 @@ REFUSED: dict[str, tuple[str, str]] = {
     "another port": ("openapi.json", json.dumps(api({"/a": get()}, servers=[{"url": "https://api.example.com:8443"}]))),
     "an address": ("openapi.json", json.dumps(api({"/a": get()}, servers=[{"url": "https://10.0.0.1/"}]))),
     "one label": ("openapi.json", json.dumps(api({"/a": get()}, servers=[{"url": "https://localhost/"}]))),
+    "this machine": ("openapi.json", json.dumps(api({"/a": get()}, servers=[{"url": "https://api.localhost/"}]))),
+    "its network": ("openapi.json", json.dumps(api({"/a": get()}, servers=[{"url": "https://printer.local/"}]))),
     "a user": ("openapi.json", json.dumps(api({"/a": get()}, servers=[{"url": "https://a:b@api.example.com"}]))),
     "an open variable": ("openapi.json", json.dumps(api({"/a": get()}, servers=[{"url": "https://{x}.example.com"}]))),
     "a path without its parameter": ("openapi.json", json.dumps(api({"/a/{id}": get()}))),
