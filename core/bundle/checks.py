@@ -18,7 +18,7 @@ from core.bundle.tool_checks import ToolFacts, check_code, check_schemas, read_t
 from core.bundle.tree import BUNDLE_CAPS
 from core.bundle.view import BundleView
 
-CHECKS_VERSION = "1"
+CHECKS_VERSION = "2"
 """Changes whenever a check may judge the same bundle differently; publishing asks for the current one."""
 
 MAX_PERSONA_BYTES = 1_000_000
@@ -159,7 +159,7 @@ def _check_persona(state: _State) -> tuple[str, list[Problem]]:
     if text is None and not problems:
         hint = "Write it: it says who the agent is."
         problems = [Problem(ProblemCode.PERSONA_MISSING, path, "the persona is absent", hint)]
-    elif text is not None and not text.strip():
+    elif text is not None and not any(char.isprintable() and not char.isspace() for char in text):
         problems = [Problem(ProblemCode.PERSONA_EMPTY, path, "the persona has no text", "Write who the agent is.")]
     return path, problems
 

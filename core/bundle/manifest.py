@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -31,8 +31,10 @@ from core.bundle.fields import (
     ToolName,
     dump_model,
     fail,
+    names_secret,
     not_empty,
     problems_of,
+    refuse_wildcard,
     unique,
 )
 from core.bundle.problems import Problem, ProblemCode
@@ -95,8 +97,11 @@ class McpServer(Model):
             raise fail(ProblemCode.BAD_VALUE, "the url cannot be read") from error
         if parts.scheme not in ("http", "https") or not host:
             raise fail(ProblemCode.BAD_VALUE, "the url does not begin with https://HOST or http://HOST")
+        refuse_wildcard(host)
         if parts.username is not None or parts.password is not None:
             raise fail(ProblemCode.CREDENTIAL_VALUE, "the url holds a user name or password")
+        if any(names_secret(key) for key, _ in parse_qsl(parts.query)):
+            raise fail(ProblemCode.CREDENTIAL_VALUE, "the url holds a key; declare a credential with query")
         if self.credential is not None and parts.scheme == "http" and host not in _LOOPBACK:
             raise fail(ProblemCode.BAD_VALUE, "a credential is sent over https alone")
         return self

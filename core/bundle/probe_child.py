@@ -75,7 +75,7 @@ def dynamic_import(node: ast.Call) -> list[list[Any]]:
     """The module of `__import__("x")` and `importlib.import_module("x")`, where it is written out."""
     function = node.func
     named = isinstance(function, ast.Name) and function.id in ("__import__", "import_module")
-    dotted = isinstance(function, ast.Attribute) and function.attr == "import_module"
+    dotted = isinstance(function, ast.Attribute) and function.attr in ("__import__", "import_module")
     given = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "name")]
     if not (named or dotted) or not given:
         return []
@@ -114,18 +114,36 @@ def find_run(tree: ast.Module) -> dict[str, Any] | None:
 
 def binds_run(node: ast.stmt) -> bool:
     """Whether a statement makes `run` something else than a function defined here; `run = wrapped(run)`, which is
-    what a decorator does, is none."""
+    what a decorator does, is none, nor is what only a program does (`if __name__ == …`)."""
     if isinstance(node, ast.ClassDef):
         return node.name == "run"
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return any((alias.asname or alias.name) == "run" for alias in node.names)
-    if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete)):
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
     if isinstance(node, ast.AnnAssign) and node.value is None:
         return False
-    names = [part for part in ast.walk(node) if isinstance(part, ast.Name) and part.id == "run"]
+    if isinstance(node, ast.If) and any(isinstance(n, ast.Name) and n.id == "__name__" for n in ast.walk(node.test)):
+        return False
+    inner, names = parts_of(node)
     wraps = any(isinstance(name.ctx, ast.Load) for name in names)
-    return not wraps and any(isinstance(name.ctx, (ast.Store, ast.Del)) for name in names)
+    return (not wraps and any(not isinstance(name.ctx, ast.Load) for name in names)) or any(map(binds_run, inner))
+
+
+def parts_of(node: ast.stmt) -> tuple[list[ast.stmt], list[ast.Name]]:
+    """The statements within a statement, and where its own expressions use the name `run`."""
+    inner: list[ast.stmt] = []
+    names: list[ast.Name] = []
+    stack: list[ast.AST] = [node]
+    while stack:
+        for child in ast.iter_child_nodes(stack.pop()):
+            if isinstance(child, ast.stmt):
+                inner.append(child)
+            elif isinstance(child, ast.Name) and child.id == "run":
+                names.append(child)
+            elif not isinstance(child, (ast.Lambda, ast.comprehension)):
+                stack.append(child)
+    return inner, names
 
 
 def judge_kind(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:

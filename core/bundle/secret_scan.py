@@ -20,11 +20,23 @@ _BODY = re.compile(rb"[A-Za-z0-9+/]{16}")
 _OWN_LINE = re.compile(rb"(?:^|[\n\\\"'`])[ \t>#*|n]*$")
 _NEXT_LINE = re.compile(rb"[ \t]*(?:\r?\n|\\r?\\?n)(?:[\s>#*|\"'\\]|\\n)*(?:[A-Za-z0-9+/]|$)")
 _MENTIONS = 1_000
-_ENCODED = re.compile(rb"LS0tLS1CRUdJTi[A-Za-z0-9+/\s]{20,120}")
+# "-----BEGIN " in Base64 at each alignment, from where four characters stand for three bytes.
+_ENCODED = re.compile(rb"(?:LS0tLS1CRUdJTi|LS0tQkVHSU4g|LS0tLUJFR0lO)[A-Za-z0-9+/\s]{20,120}")
+_ENCODED_ARMOUR = re.compile(rb"---BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY")
+# What a whole file begins with: PKCS #1, SEC 1, PKCS #12, a Java keystore whose first entry is a key.
+_BINARY = re.compile(
+    rb"\x30\x82..\x02\x01\x00\x02(?:\x81.|\x82..)\x00|\x30(?:[\x2c-\x7f]|\x81.)\x02\x01\x01\x04[\x1c-\x42]"
+    rb"|\x30\x82..\x02\x01\x03\x30|\xfe\xed\xfe\xed....\0\0..\0\0\0\x01",
+    re.DOTALL,
+)
 # (a literal without which the pattern cannot match, the pattern).
 _KEYS = (
     (b"PuTTY-User-Key-File-", re.compile(rb"PuTTY-User-Key-File-[0-9]: ")),
     (b"AGE-SECRET-KEY-", re.compile(rb"AGE-SECRET-KEY-1[0-9A-Z]{50,}")),
+    # OpenSSH without its armour, signify and minisign, WireGuard.
+    (b"b3BlbnNzaC1rZXktdj", re.compile(rb"(?:^|\n)b3BlbnNzaC1rZXktdjEAAAA[A-Za-z0-9+/=]")),
+    (b" secret key", re.compile(rb"untrusted comment: [^\n]{0,200} secret key\s")),
+    (b"PrivateKey", re.compile(rb"(?m)^\s{0,9}PrivateKey\s{0,9}=\s{0,9}[A-Za-z0-9+/]{42}[A-Za-z0-9+/=]=(?!\S)")),
     # JSON Web Keys: `d` is the private part.
     (b'"kty"', re.compile(rb"\"d\"\s{0,9}:\s{0,9}\"[A-Za-z0-9_-]{32,}=*\"")),
     # PKCS #8 without armour: version 0, then RSA, elliptic curves or Ed25519.
@@ -58,8 +70,23 @@ _TOKENS = (
     ("a Slack token", (b"xox",), rb"(?<![A-Za-z0-9])xox[abeprs]-([A-Za-z0-9-]{10,255})"),
     ("a Google key", (b"AIza",), rb"(?<![A-Za-z0-9])AIza([A-Za-z0-9_-]{35})(?![A-Za-z0-9_-])"),
     ("a Hugging Face token", (b"hf_",), rb"(?<![A-Za-z0-9])hf_([A-Za-z0-9]{34,255})"),
+    ("an npm token", (b"npm_",), rb"(?<![A-Za-z0-9])npm_([A-Za-z0-9]{36})(?![A-Za-z0-9])"),
+    (
+        "a registry's password",
+        (b":_",),
+        rb":_(?:authToken|auth|password)\s{0,4}=\s{0,4}[\"']?(?=\S*[0-9])([A-Za-z0-9+/=_-]{8,})",
+    ),
+    ("a registry's password", (b'"auths"',), rb"\"auth\"\s{0,9}:\s{0,9}\"([A-Za-z0-9+/]{8,}={0,2})\""),
     ("a PyPI token", (b"pypi-AgE",), rb"(?<![A-Za-z0-9])pypi-AgE([A-Za-z0-9_-]{50,255})"),
 )
+# Files that programs look up passwords in, by name.
+_LOGINS = {
+    ".netrc": re.compile(rb"(?:^|\s)password\s+[^\s<$]"),
+    "_netrc": re.compile(rb"(?:^|\s)password\s+[^\s<$]"),
+    ".git-credentials": re.compile(rb"://[^\s:@/]+:[^\s:@/<$]+@"),
+    ".pgpass": re.compile(rb"(?m)^[^#\s:]+:[^:\s]*:[^:\s]*:[^:\s]*:[^\s<$]"),
+}
+_DECLARE = "Remove it, declare a credential, and set its value with `artificer credentials set`."
 _PLACEHOLDER = re.compile(rb"[xX0._*-]*")
 _BOMS = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
@@ -95,9 +122,13 @@ def scan_for_secrets(data: bytes, path: str) -> list[Problem]:
                     ProblemCode.SECRET_IN_FILE,
                     path,
                     f"line {_line(data, start)}: holds what looks like {name}",
-                    "Remove it, declare a credential, and set its value with `artificer credentials set`.",
+                    _DECLARE,
                 )
             )
+    login = _LOGINS.get(path.rpartition("/")[2].lower())
+    if login is not None and (match := login.search(data)):
+        message = f"line {_line(data, match.start())}: holds a password"
+        problems.append(Problem(ProblemCode.SECRET_IN_FILE, path, message, _DECLARE))
     return problems
 
 
@@ -108,12 +139,14 @@ def _private_keys(data: bytes, prose: bool) -> Iterator[int]:
             if not prose or count == _MENTIONS or _is_key(data, marker.start(), marker.end()):
                 yield marker.start()
                 break
-    if b"LS0tLS1CRUdJTi" in data:
+    if b"LS0tLS1CRUdJTi" in data or b"LS0tQkVHSU4g" in data or b"LS0tLUJFR0lO" in data:
         for found in _ENCODED.finditer(data):
             text = b"".join(found[0].split())
-            if _ARMOUR.search(base64.b64decode(text[: len(text) // 4 * 4])):
+            if _ENCODED_ARMOUR.search(base64.b64decode(text[: len(text) // 4 * 4])):
                 yield found.start()
                 break
+    if _BINARY.match(data):
+        yield 0
     for literal, pattern in _KEYS:
         if literal in data and (key := pattern.search(data)):
             yield key.start()

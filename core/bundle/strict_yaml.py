@@ -122,6 +122,7 @@ class _Builder:
         self.first_line = first_line
         self.frames: list[_Frame] = []
         self.documents = 0
+        self.anchors: set[str] = set()
 
     def report(self, code: ProblemCode, line: int, message: str, hint: str = "") -> None:
         self.document.problems.append(Problem(code, self.path, f"line {line}: {message}", hint))
@@ -130,7 +131,8 @@ class _Builder:
         """Take one event; True where reading must end."""
         line = event.start_mark.line + self.first_line
         anchor = getattr(event, "anchor", None)
-        if anchor is not None:
+        if anchor is not None and anchor not in self.anchors:
+            self.anchors.add(anchor)  # said once each: a bomb has thousands
             sign = "alias *" if isinstance(event, yaml.AliasEvent) else "anchor &"
             hint = "Write the value out."
             self.report(ProblemCode.YAML_ALIAS, line, f"{sign}{anchor} is not allowed", hint)

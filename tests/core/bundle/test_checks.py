@@ -404,6 +404,9 @@ def test_an_import_is_found_in_the_requirement_that_brings_it(
 def test_samples_of_tokens_are_no_secrets(make_bundle: MakeBundle) -> None:
     text = "AKIAIOSFODNN7EXAMPLE sk-ant-xxxxxxxxxxxxxxxxxxxxxxxx ghp_" + "x" * 36 + " task-management-for-beginners"
     assert codes(make_bundle({"corpus/a.md": text})) == []
+    registry = "//r.example/:_authToken=${NPM_TOKEN}\n//s.example/:_authToken=YOUR_TOKEN_HERE\n"
+    files = {"corpus/.npmrc": registry, "corpus/.netrc": "machine a.example login me password <yours>\n"}
+    assert codes(make_bundle(dict(files), "other")) == []
 
 
 @pytest.mark.parametrize(
