@@ -299,8 +299,26 @@ def _salient(window: str) -> list[str]:
 _MARKS = frozenset({"E  ", "+  ", "-  "})
 
 
+_AROUND = " \"',;{}[]"
+_CLOSES = {"'": "'", '"': '"', "]": "[", "}": "{"}
+_QUOTES = ("'", '"')
+
+
 def _core(line: str) -> str:
-    return _squeeze(_WRAPPER.sub("", line, count=1)).strip(" \"',;{}[]")
+    """A line without what tools put around it; a quote or bracket that belongs to what is left of it stays."""
+    whole = _squeeze(_WRAPPER.sub("", line, count=1))
+    core = whole.strip(_AROUND)
+    before, _, after = whole.partition(core) if core else ("", "", "")
+    while after[:1] in _CLOSES and _open(core, after[0]):
+        core, after = core + after[0], after[1:]
+    if before[-1:] in _QUOTES and _open(core, before[-1]):
+        core = before[-1] + core
+    return core
+
+
+def _open(text: str, close: str) -> bool:
+    opener = _CLOSES[close]
+    return text.count(opener) % 2 == 1 if opener == close else text.count(opener) > text.count(close)
 
 
 def _cause(cores: list[str]) -> tuple[str, ...] | None:

@@ -103,6 +103,24 @@ def test_evidence_of_a_failure_names_it_with_what_drifts_masked() -> None:
     assert evidence["progress_would_be"].endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("ModuleNotFoundError: No module named 'yamlx'", "No module named 'yamlx'"),
+        ('"yamlx" is not installed', '"yamlx" is not installed'),
+        ("TypeError: unsupported operand for ['a', 'b']", "operand for ['a', 'b']"),
+        ('{"error": "cannot find \'yamlx\'"}', "cannot find 'yamlx'"),
+        ("error: 'could not find it'", "could not find it"),
+    ],
+)
+def test_evidence_keeps_the_quotes_and_brackets_of_what_a_failure_names(line: str, shown: str) -> None:
+    guard = ProgressGuard()
+    seen = [guard.observe(Step(kind="tool", tool="t", args={"n": n}, output=line, ok=False)) for n in range(4)]
+    verdict = seen[-1]
+    assert verdict is not None
+    assert shown in verdict.evidence["failure"]
+
+
 def test_evidence_counts_steps_from_the_start_of_the_guard() -> None:
     steps = [sh("pwd", "/work"), Step("user"), Step("compact"), *[sh("ls", "a")] * 6]
 
