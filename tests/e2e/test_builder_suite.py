@@ -69,6 +69,24 @@ def test_agents_that_are_there_are_neither_seen_nor_changed(home: Path, tmp_path
     assert after == before
 
 
+def test_an_agent_that_has_the_builders_name_is_told_apart_by_its_channel(home: Path, tmp_path: Path) -> None:
+    mine, suite = tmp_path / "builder", tmp_path / "suite"
+    for folder in (mine, suite):
+        folder.mkdir()
+    (mine / "agent.yaml").write_text("schema: artificer/v1\nname: builder\n")
+    (mine / "persona.md").write_text("Mine.\n")
+    digest = expecting(0, "save", mine).value["digest"]
+    checks = "  checks:\n  - contains: model\n"
+    (suite / "suite.yaml").write_text(
+        "schema: artificer/suite/v1\nname: both\ncases:\n- id: hello\n  task: hello\n" + checks
+    )
+    its = expecting(0, "eval", suite, "builder@latest")
+    assert (its.lines[-1]["digest"], "Note:" in its.err) == (digest, False)
+    builders = expecting(1, "eval", suite, "builder")  # it asks for a source
+    assert builders.lines[-1]["digest"] != digest
+    assert "your agent of that name is builder@latest" in builders.err
+
+
 def test_a_case_that_a_person_goes_on_with_stays_apart(home: Path) -> None:
     line = row(SUITE, "--case", "of-several-skills-it-asks-which")
     result = expecting(0, "answer", line["session"], "logbook").result

@@ -160,6 +160,8 @@ def evaluate(
         loaded = load_suite(suite)
     setting = _setting(host, provider, model, sandbox)
     preset = builder_preset() if agent == BUILDER else _preset(host, agent)
+    if agent == BUILDER and BUILDER in host.store.agents():
+        output.say(f"Note: {BUILDER} is the Builder itself; your agent of that name is {BUILDER}@latest.")
     cases = [case for case in loaded.cases if not only or case.id in only]
     if not loaded.cases:
         raise output.Refused("bad_file", f"{loaded.name} has no cases.", f"Add some to {suite}/suite.yaml.")
