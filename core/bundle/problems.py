@@ -19,7 +19,8 @@ class ProblemCode(StrEnum):
     CASE_CLASH = "case_clash"
     """Two names in one directory differ by case or Unicode form alone."""
     BAD_PATH = "bad_path"
-    """A file name is not valid Unicode, or a stored path is not a plain relative one."""
+    """A file name is not valid Unicode or holds a backslash or control character, or a stored path is not a plain
+    relative one."""
     PATH_OUTSIDE = "path_outside"
     """A path is absolute or leads out of its directory."""
     TOO_DEEP = "too_deep"

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -24,6 +25,7 @@ _DIR_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 # O_NONBLOCK: a pipe that took a file's place between listing and opening must not hang us.
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _CHUNK = 1 << 20
+_UNPLAIN = re.compile(r"[\\\x00-\x1f\x7f-\x9f]")  # elsewhere another path, in a listing another line
 
 
 class UnsafeTree(Exception):
@@ -176,6 +178,10 @@ class _Walk:
             if self.full:
                 break
             if name in IGNORED_NAMES or name.endswith(".pyc"):
+                continue
+            if _UNPLAIN.search(name):
+                message = "the file name holds a backslash or a control character"
+                self.problem(ProblemCode.BAD_PATH, ascii(prefix + name)[1:-1], message, "Rename it.")
                 continue
             if name.isascii():
                 nfc = name

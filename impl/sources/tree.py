@@ -83,7 +83,7 @@ def _walk(
     for entry in entries:
         path = prefix + entry.name
         if not _is_text_name(entry.name):
-            listing.notes.append(f"{path!a}: its name is not valid UTF-8, left out")
+            listing.notes.append(f"{path!a}: its name is not plain UTF-8, left out")
             continue
         info = entry.stat(follow_symlinks=False)
         is_directory = stat.S_ISDIR(info.st_mode)
@@ -101,6 +101,9 @@ def _walk(
 
 
 def _is_text_name(name: str) -> bool:
+    """Whether a bundle may have a file of this name: UTF-8 without backslashes and control characters."""
+    if "\\" in name or any(ord(char) < 32 or 127 <= ord(char) < 160 for char in name):
+        return False
     try:
         name.encode()
     except UnicodeEncodeError:

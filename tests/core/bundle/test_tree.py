@@ -198,6 +198,12 @@ def test_a_name_that_is_not_unicode_is_refused(tmp_path: Path) -> None:
     assert codes(tmp_path) == ["bad_path"]
 
 
+@pytest.mark.parametrize("name", ["..\\up.md", "two\nlines.md", "\x1b[31mred.md", "a\x85b"])
+def test_a_name_with_a_backslash_or_a_control_character_is_refused(tmp_path: Path, name: str) -> None:
+    put(tmp_path, name)
+    assert codes(tmp_path) == ["bad_path"]
+
+
 def test_directories_that_nest_without_end_are_refused(tmp_path: Path) -> None:
     put(tmp_path, "/".join(["d"] * 80) + "/f")
     assert codes(tmp_path) == ["too_deep"]

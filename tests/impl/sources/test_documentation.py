@@ -101,6 +101,12 @@ def test_paths_that_differ_by_case_alone_do_not_break_the_bundle(write: Write, c
     assert result.losses[0].path == "guide.md"
 
 
+def test_a_page_whose_name_no_bundle_may_have_is_left_out_with_a_note(write: Write, convert: Convert) -> None:
+    result = convert(write({"README.md": "# A\n\nIt does one thing well.\n", "..\\b.md": "# B\n", "c\nd.md": "# C\n"}))
+    assert corpus(result) == {"README.md"}
+    assert [note.partition(": ")[0] for note in result.notes] == ["'..\\\\b.md'", "'c\\nd.md'"]
+
+
 def test_a_page_with_a_private_key_is_left_out(write: Write, convert: Convert) -> None:
     key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKCAQEA" * 8 + "\n-----END RSA PRIVATE KEY-----\n"
     result = convert(write({"README.md": "# A\n\nIt does one thing well.\n", "docs/keys.md": f"# Keys\n\n{key}"}))
