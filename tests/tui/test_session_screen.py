@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from core import register_provider
+from core import Event, register_provider
 from tests.harness.scripted import Gate, ScriptedProvider
 from tests.harness.stage import Stage, ran, said, stage
 from tests.harness.terminal import ROOT
@@ -18,11 +18,13 @@ from tests.tui.test_stops import shown, state
 from tui.application import ArtificerApp
 from tui.panes.bundles import RevisionsPane
 from tui.panes.chat import LARGEST, SLACK, WINDOW, ChatPane
+from tui.panes.side import UPPER
 from tui.panes.transcript import TranscriptPane
 from tui.screens.home import HomeScreen
 from tui.screens.session import SessionScreen
-from tui.view.text import plain_text
+from tui.view.text import line, plain_text
 from tui.widgets.composer import Composer
+from tui.widgets.lines import TextView
 from tui.widgets.logview import LogView
 from tui.widgets.rowlist import RowList
 
@@ -62,6 +64,30 @@ async def test_scrolling_up_loads_what_is_older_to_the_very_first_message(on_sta
         await pilot.press("end")
         await until(pilot, lambda: "Answer 199." in shown(app), "back at the end")
         assert len(pane.widgets) <= WINDOW + SLACK
+
+
+class Counting(TextView):
+    """A pane as somebody adds one: it counts the events it is fed."""
+
+    count = 0
+
+    def feed(self, events: Sequence[Event]) -> None:
+        self.count += len(events)
+        self.show((line(f"{self.count} events"),))
+
+
+async def test_a_pane_that_is_named_beside_the_others_is_shown_and_fed(
+    on_stage: Stage, make_app: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(UPPER, "counting", lambda work: Counting(id="counting"))
+    name = scenes.long_session(on_stage, 20)
+    stored = len(list(on_stage.host.store.events(name)))
+    app = make_app(on_stage, name)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await calm(pilot)
+        await pilot.press("f3", "f3", "f3", "f3")
+        await until(pilot, lambda: f"{stored} events" in shown(app), "the pane shows the events")
+        assert "Counting" in shown(app)
 
 
 async def test_events_that_come_while_reading_back_do_not_move_what_is_read(on_stage: Stage, make_app: Make) -> None:

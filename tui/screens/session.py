@@ -12,10 +12,9 @@ from textual.containers import Vertical
 
 from core import Event, SessionInfo, Stop
 from tui.desk import Desk
-from tui.panes.bundles import RevisionsPane, ValidationPane
 from tui.panes.chat import ChatPane
+from tui.panes.side import LOWER, UPPER, Fed
 from tui.panes.transcript import TranscriptPane
-from tui.panes.workspace import FilesPane
 from tui.screens.messages import HomeWanted, Opened
 from tui.screens.secrets import KeepsSecrets
 from tui.screens.sessionpanes import NARROW
@@ -27,7 +26,6 @@ from tui.view.worklog import LogLine, WorkLog
 from tui.widgets.bars import Bar, KeyBar
 from tui.widgets.card import CardBox
 from tui.widgets.composer import Composer
-from tui.widgets.lines import TextView
 from tui.widgets.logview import LogView
 
 FIRST = 300
@@ -88,6 +86,7 @@ class SessionScreen(KeepsSecrets):
         self._next = ""
         self.sandbox_known = False
         self._first = 1
+        self.fed: tuple[Fed, ...] = ()
         self.early = True
 
     def compose(self) -> ComposeResult:
@@ -97,18 +96,17 @@ class SessionScreen(KeepsSecrets):
         with Vertical(id="stage"):
             yield ChatPane(can_store=self.desk.host.secrets is not None, id="chat")
             with Vertical(id="side"):
-                yield LogView(id="log")
-                yield FilesPane(self.desk.host.workspace_path(self.session), id="files")
-                yield TextView(id="diff")
-                yield RevisionsPane(id="revisions")
-                yield ValidationPane(id="validation")
-                yield TranscriptPane(id="transcript")
+                work = self.desk.host.workspace_path(self.session)
+                for place, panes in (("upper", UPPER), ("lower", LOWER)):
+                    for make in panes.values():
+                        yield make(work).add_class(place)
             yield Composer(PROMPT, history=self.desk.history(), id="composer")
         yield KeyBar(id="keys")
 
     async def on_mount(self) -> None:
         """Show the end of the session at once, then follow it."""
         self.composed = True
+        self.fed = tuple(pane for pane in self.query_one("#side").children if isinstance(pane, Fed))
         self.query_one("#chat").border_title = "F2 Conversation"
         events = self.desk.store.tail(self.session, FIRST)
         self._first = events[0].seq if events else 1
@@ -163,6 +161,8 @@ class SessionScreen(KeepsSecrets):
         await self.query_one(ChatPane).apply(changes)
         if lines:
             self.query_one(LogView).extend(lines)
+        for pane in self.fed:
+            pane.feed(events)
         if last:
             self.query_one(TranscriptPane).grown(last)
             self._know(self.desk.session(self.session))

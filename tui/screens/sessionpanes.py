@@ -12,11 +12,12 @@ from textual.widget import Widget
 from textual.worker import WorkType
 
 from tui.panes.chat import ChatPane
+from tui.panes.side import LOWER, UPPER
 from tui.panes.transcript import TranscriptPane
 from tui.panes.workspace import FilesPane
 from tui.screens.agentpanes import AgentPanes
 from tui.screens.messages import FileOpened
-from tui.view.tabs import LOWER, PANES, UPPER, tabs, tabs_title
+from tui.view.tabs import CHAT, tabs, tabs_title
 from tui.view.text import Line, Tone, line
 from tui.widgets.bars import Bar
 from tui.widgets.composer import Composer
@@ -113,16 +114,16 @@ class SessionPanes(AgentPanes):
         """Show the panes that fit: at 80 columns one at a time, with a line that says which there are."""
         narrow = self.size.width < NARROW
         self.query_one("#tabs").display = narrow
-        for name in PANES[1:]:
+        for name in (*UPPER, *LOWER):
             self.query_one(f"#{name}").display = name == self.pane if narrow else name in (self.upper, self.lower)
         self.query_one("#chat").display = not narrow or self.pane == "chat"
         self.query_one("#side").display = not narrow or self.pane != "chat"
-        self.query_one("#tabs", Bar).left = tabs(self.pane, self.size.width - 2)
+        self.query_one("#tabs", Bar).left = tabs(tuple(UPPER), tuple(LOWER), self.pane, self.size.width - 2)
         self.query("ToastRack").set_class(narrow and self.pane in LISTS, "-over-list")
         for name in UPPER:
-            self.query_one(f"#{name}").border_title = "F3 Workspace  " + tabs_title(UPPER, self.upper)
+            self.query_one(f"#{name}").border_title = "F3 Workspace  " + tabs_title(tuple(UPPER), self.upper)
         for name in LOWER:
-            self.query_one(f"#{name}").border_title = tabs_title(LOWER, self.lower, first=4)
+            self.query_one(f"#{name}").border_title = tabs_title(tuple(LOWER), self.lower, first=4)
 
     def action_pane(self, name: str) -> None:
         """Go to a pane; at 80 columns it takes the place of the one shown."""
@@ -144,7 +145,8 @@ class SessionPanes(AgentPanes):
     def action_workspace(self) -> None:
         """To the workspace; from one of its panes to the next."""
         here = self.focused is not None and self.focused.id in UPPER
-        self.action_pane(UPPER[(UPPER.index(self.upper) + 1) % len(UPPER)] if here else self.upper)
+        names = tuple(UPPER)
+        self.action_pane(names[(names.index(self.upper) + 1) % len(names)] if here else self.upper)
 
     def describe(self, action: str) -> str | None:
         """Where escape and home lead from here, for the line of keys."""
@@ -200,5 +202,5 @@ class SessionPanes(AgentPanes):
     def on_descendant_focus(self) -> None:
         """Remember the pane in use."""
         for widget in (self.focused, *(self.focused.ancestors if self.focused else ())):
-            if isinstance(widget, Widget) and widget.id in PANES and self.size.width >= NARROW:
+            if isinstance(widget, Widget) and widget.id in (CHAT, *UPPER, *LOWER) and self.size.width >= NARROW:
                 self.pane = widget.id

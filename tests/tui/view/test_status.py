@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.tui.view.test_fleet import info
+from tui.panes.side import LOWER, UPPER
 from tui.view.status import status
-from tui.view.tabs import PANES, tabs
+from tui.view.tabs import CHAT, tabs
 from tui.view.text import plain_text
 
 
@@ -20,8 +21,8 @@ def test_on_wide_screens_what_thinks_comes_first() -> None:
 
 
 def test_every_pane_is_named_at_sixty_columns() -> None:
-    for pane in PANES:
-        text = plain_text(tabs(pane, 58))
+    for pane in (CHAT, *UPPER, *LOWER):
+        text = plain_text(tabs([*UPPER], [*LOWER], pane, 58))
         assert len(text.rstrip()) <= 58
         assert "F6 Transcript" in text
         assert {"files": "Files", "diff": "Diff"}.get(pane, "Log") in text
