@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from textual import on, work
@@ -24,6 +25,8 @@ class ActingApp(App[int]):
 
     desk: Desk
     shelf: Shelf
+    own_keys: Mapping[str, str] = MappingProxyType({})
+    """The person's own keys, by binding id."""
     terminal_lent = False
     """Whether a program of the person's has the terminal now."""
 

@@ -7,7 +7,7 @@ import gc
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on, work
@@ -105,15 +105,22 @@ class ArtificerApp(ActingApp):
         self.call_after_refresh(self._after_first_paint)
 
     def _load_keymap(self) -> None:
-        from tui.keymap import KeymapError, load_keymap
+        from tui.keymap import KeymapError, load_keymap, split
 
         try:
-            keymap = load_keymap(self.host.home)
+            self.own_keys, wrong = split(load_keymap(self.host.home))
         except KeymapError as error:
             self.notify(str(error), severity="warning", markup=False)
             return
-        if keymap:
-            self.set_keymap(keymap)
+        if self.own_keys:
+            self.set_keymap(self.own_keys)
+        self._keymap_warning(wrong)
+
+    def _keymap_warning(self, wrong: Sequence[str]) -> None:
+        if wrong:
+            more = [f"and {len(wrong) - 3} more"] if len(wrong) > 3 else []
+            words = "\n".join([*wrong[:3], *more, "F1 lists the names of all keys."])
+            self.notify(words, title="! keymap", severity="warning", markup=False, timeout=15)
 
     async def _after_first_paint(self) -> None:
         self.theme_changed_signal.subscribe(self, lambda theme: self.desk.keep("app:theme", theme.name))
@@ -126,6 +133,10 @@ class ArtificerApp(ActingApp):
 
     def _warm(self) -> None:
         """While the person reads, load the screens they open next."""
+        if self.own_keys:
+            from tui.screens.groups import wrong_keys
+
+            self._keymap_warning(wrong_keys(self))
         self._load("tui.screens.session", "tui.screens.dialogs")
         gc.enable()
         gc.collect()

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+_MODIFIED = re.compile(r"(?:(?:ctrl|shift|alt|meta|super|hyper)\+)*(.+)")
+_NAMED = frozenset(
+    {"escape", "enter", "tab", "space", "backspace", "delete", "insert", "home", "end", "pageup", "pagedown"}
+    | {"up", "down", "left", "right", "slash", "backslash", "minus", "plus"}
+)
 
 
 class KeymapError(ValueError):
@@ -37,6 +45,58 @@ def _read(path: Path) -> dict[str, str]:
     if flat is None:
         raise KeymapError(f'{path} takes lines such as "revisions.publish" = "P".')
     return flat
+
+
+def split(keymap: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """What of a keymap can be used, and what is wrong with the rest: keys that no keyboard has, or none at all."""
+    good, wrong = {}, []
+    for name, keys in keymap.items():
+        bad = [key for key in keys.split(",") if not _is_key(key.strip())]
+        if bad:
+            wrong.append(f'"{name}": {f"there is no key “{bad[0].strip()}”" if bad[0].strip() else "no key is named"}')
+        else:
+            good[name] = ",".join(key if key == " " else key.strip() for key in keys.split(","))
+    return good, wrong
+
+
+def _is_key(key: str) -> bool:
+    found = _MODIFIED.fullmatch(key)
+    name = found[1] if found else ""
+    if len(name) == 1 or name in _NAMED or re.fullmatch(r"f(?:[1-9]|1\d|2[0-4])", name):
+        return True
+    import unicodedata
+
+    try:
+        unicodedata.lookup(name.replace("_", " "))
+    except KeyError:
+        return False
+    return True
+
+
+Keys = tuple[str, str]
+"""A binding's id and its keys, as a keymap writes them."""
+
+
+def misplaced(keymap: Mapping[str, str], places: Iterable[tuple[str, Sequence[Keys]]]) -> list[str]:
+    """What is wrong with the names in a keymap: ids there are none of, and keys that two things have in one place.
+    Of those only one would act. `places` have a title and what acts there."""
+    from difflib import get_close_matches
+
+    places = list(places)
+    known = dict(pair for _, bindings in places for pair in bindings)
+    wrong = []
+    for name in keymap:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            wrong.append(f'There is no "{name}"' + (f', but "{near[0]}"' if near else ""))
+    for title, bindings in places:
+        holders: dict[str, str] = {}
+        for name, default in bindings:
+            for key in keymap.get(name, default).split(","):
+                other = holders.setdefault(key.strip(), name)
+                if other != name and (name in keymap or other in keymap):
+                    wrong.append(f'“{key.strip()}” is both "{other}" and "{name}" ({title})')
+    return list(dict.fromkeys(wrong))
 
 
 def _flat(values: dict[str, object], prefix: str = "") -> dict[str, str] | None:

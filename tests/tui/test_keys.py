@@ -13,6 +13,7 @@ from tests.tui import scenes
 from tests.tui.conftest import calm, until
 from tests.tui.test_stops import screen, shown, state
 from tui.application import ArtificerApp
+from tui.keymap import split
 from tui.panes.transcript import TranscriptPane
 from tui.screens.dialogs import RunScreen
 from tui.screens.home import HomeScreen
@@ -183,3 +184,46 @@ async def test_a_drive_that_the_disk_ends_leaves_the_words_and_the_turn_with_the
         store.append = append
         await pilot.press("enter")
         await until(pilot, lambda: "never said" in shown(app), "and can be sent again")
+
+
+async def test_keys_of_one_s_own_are_named_where_they_act(on_stage: Stage, make_app: Make) -> None:
+    keys = '"revisions.publish" = "P"\n"move.yes" = "Y"\n"card.hint" = "x,h"\n'
+    (on_stage.host.home / "keymap.toml").write_text(keys)
+    app = make_app(on_stage, scenes.stuck(on_stage))
+    scenes.bundle(on_stage)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await calm(pilot)
+        assert "x give a hint" in shown(app)
+        assert "P publish · b roll back" in shown(app)
+        await pilot.press("f4", "end", "P")
+        await until(pilot, lambda: "Y publish    n leave it" in shown(app), "the question names it too")
+
+
+async def test_keys_that_cannot_be_used_are_said_and_the_others_are(on_stage: Stage, make_app: Make) -> None:
+    lines = ('"revisions.pubish" = "P"', '"app.help" = "no such key"', '"home.new" = "l"', '"home.peek" = "ctrl+y"')
+    (on_stage.host.home / "keymap.toml").write_text("\n".join(lines))
+    scenes.fleet(on_stage)
+    app = make_app(on_stage)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await calm(pilot)
+        await until(pilot, lambda: len(app._notifications) == 2, "all is looked through")
+        said = "\n".join(note.message for note in app._notifications)
+        assert 'There is no "revisions.pubish", but "revisions.publish"' in said
+        assert '"app.help": there is no key “no such key”' in said
+        assert "“l” is both" in said
+        assert "^y peek" in shown(app)
+        assert "F1 help" in shown(app)  # the one it had
+
+
+@pytest.mark.parametrize(
+    "key", ["a", "P", "f5", "ctrl+y", "ctrl+shift+left", "space", "question_mark", "full_stop", "é"]
+)
+def test_a_key_that_some_keyboard_has_is_one(key: str) -> None:
+    assert split({"home.new": key}) == ({"home.new": key}, [])
+
+
+@pytest.mark.parametrize("key", ["", "ctrl+", "page up", "f99", "hyperdrive", "a,,b"])
+def test_what_no_keyboard_has_is_no_key(key: str) -> None:
+    good, wrong = split({"home.new": key})
+    assert not good
+    assert len(wrong) == 1

@@ -120,6 +120,6 @@ async def test_a_question_whether_to_publish_is_answered_by_a_click(on_stage: St
         await pilot.press("f4", "end", "p")
         await until(pilot, lambda: isinstance(app.screen, MoveScreen), "it asks")
         before = on_stage.host.store.channels(scenes.AGENT)
-        await click(pilot, app, "leave\u00a0it")
+        await click(pilot, app, "leave it")
         await until(pilot, lambda: not isinstance(app.screen, YesScreen), "it was a no")
         assert on_stage.host.store.channels(scenes.AGENT) == before

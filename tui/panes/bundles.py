@@ -6,10 +6,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
+from textual.markup import escape
 from textual.message import Message
 
 from tui.screens.messages import Wish
+from tui.widgets.content import own_key
 from tui.widgets.rowlist import RowList
+
+NAMED: tuple[tuple[Wish, str, str], ...] = (
+    ("publish", "p", "publish"),
+    ("rollback", "b", "roll back"),
+    ("diff", "d", "diff"),
+    ("edit", "e", "edit"),
+    ("validate", "v", "validate"),
+)
 
 
 class RevisionsPane(RowList):
@@ -50,7 +60,13 @@ class RevisionsPane(RowList):
     def __init__(self, *, empty: str = "no revision yet", id: str | None = None) -> None:
         super().__init__(empty=empty, id=id)
         self.marked: str | None = None
-        self.border_subtitle = "p publish · b roll back · d diff · e edit · v validate"
+
+    def on_mount(self) -> None:
+        """Name the keys that there may be no room for at the bottom of the screen."""
+        self.border_subtitle = " · ".join(
+            f"[@click=ask('{wish}')]{escape(own_key(self, f'revisions.{wish}', key))} {words}[/]"
+            for wish, key, words in NAMED
+        )
 
     def action_ask(self, wish: Wish) -> None:
         """Pass the wish on."""

@@ -18,7 +18,7 @@ from tui.screens.messages import MendWanted
 from tui.view.bundles import Move, check_rows, move_lines, run_lines
 from tui.view.text import Line, Tone, button, line
 from tui.widgets.bars import Bar, KeyBar
-from tui.widgets.content import Lines, clicked, to_content
+from tui.widgets.content import Lines, clicked, own_key, to_content
 from tui.widgets.field import Field
 from tui.widgets.lines import TextView
 from tui.widgets.rowlist import RowList
@@ -138,7 +138,8 @@ class YesScreen(ModalScreen[bool]):
     def _keys(self, scrolls: bool = False) -> Line:
         more = line("    ", ("↑↓", Tone.STRONG), " read on") if scrolls else ()
         gap = line("    ")
-        return (*button("y", self._verb, "answer(True)"), *gap, *button("n", "leave it", "answer(False)"), *more)
+        yes, no = own_key(self, "move.yes", "y"), own_key(self, "move.no", "n")
+        return (*button(yes, self._verb, "answer(True)"), *gap, *button(no, "leave it", "answer(False)"), *more)
 
     async def on_click(self, event: Click) -> None:
         """The two answers."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.app import SystemCommand
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from tui.keymap import misplaced
 from tui.panes.bundles import RevisionsPane
 from tui.screens.help import help_lines
 from tui.screens.messages import Wish
@@ -21,7 +23,28 @@ if TYPE_CHECKING:
 
 def all_help(app: ArtificerApp) -> list[Line]:
     """The help text."""
-    from tui.keymap import KeymapError, load_keymap
+    groups = [(title, [b for cls in classes for b in _own(cls)]) for title, *classes in _places(app)]
+    return help_lines(groups, app.own_keys, near_home(app.host.home / "keymap.toml"))
+
+
+def wrong_keys(app: ArtificerApp) -> list[str]:
+    """What of the person's own keys names nothing, or has one key do two things in one place."""
+    everywhere, *others = _places(app)
+    places = []
+    for title, *classes in [everywhere, *others]:
+        bindings = [b for cls in (*classes, *everywhere[1:]) for base in cls.__mro__ for b in _own(base)]
+        keys = [(b.id, b.key) for b in bindings if isinstance(b, Binding) and b.id]
+        places.append((title, list(dict.fromkeys(keys))))
+    return misplaced(app.own_keys, places)
+
+
+def _own(cls: type) -> Sequence[BindingType]:
+    """The bindings a class declares itself."""
+    return list(cls.__dict__.get("BINDINGS", ()))
+
+
+def _places(app: ArtificerApp) -> list[tuple[str, *tuple[type, ...]]]:
+    """All that has keys, by where it acts; what acts everywhere comes first."""
     from tui.panes.chat import ChatPane
     from tui.panes.lab import CaseList, ComparisonPane
     from tui.panes.transcript import TranscriptPane
@@ -40,7 +63,7 @@ def all_help(app: ArtificerApp) -> list[Line]:
     from tui.widgets.matrix import MatrixView
     from tui.widgets.rowlist import RowList
 
-    places: list[tuple[str, *tuple[Any, ...]]] = [
+    return [
         ("Everywhere", type(app)),
         ("Composer", Composer),
         ("Home", HomeScreen),
@@ -63,12 +86,6 @@ def all_help(app: ArtificerApp) -> list[Line]:
         ("A key that was pasted", KeepScreen),
         ("Asking for a word", AskScreen),
     ]
-    try:
-        keymap = load_keymap(app.host.home)
-    except KeymapError:
-        keymap = {}
-    groups = [(title, [b for cls in classes for b in cls.__dict__.get("BINDINGS", ())]) for title, *classes in places]
-    return help_lines(groups, keymap, near_home(app.host.home / "keymap.toml"))
 
 
 def near_home(path: Path) -> str:

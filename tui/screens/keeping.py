@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 
 from tui.view.pasted import Pasted, Place, keep_lines
 from tui.view.text import button, line
-from tui.widgets.content import Hanging, Lines, clicked
+from tui.widgets.content import Hanging, Lines, clicked, own_key
 
 HANG = 9
 
@@ -50,15 +50,15 @@ class KeepScreen(ModalScreen[str | None]):
 
     def _lines(self) -> list[Hanging]:
         several = len(self._places) > 1
-        store = f"1-{len(self._places)}" if several else "y"
+        store = f"1-{len(self._places)}" if several else own_key(self, "keep.yes", "y")
         leave = "send without it" if self._pasted.words else "leave it"
         gap = line("    ")
         keys = (
             *button(store, "store it", "keep"),
             *gap,
-            *button("n", leave, "leave"),
+            *button(own_key(self, "keep.no", "n"), leave, "leave"),
             *gap,
-            *button("esc", "back", "back"),
+            *button(own_key(self, "keep.back", "esc"), "back", "back"),
         )
         return [(spans, HANG) for spans in (*keep_lines(self._pasted, self._places, self._at), (), keys)]
 

@@ -63,8 +63,8 @@ def column(text: str, width: int) -> str:
 
 
 def button(key: str, label: str, act: str) -> Line:
-    """A key and what it does, which a click does too. The two stay together where the line breaks."""
-    return Span(key, Tone.STRONG, act), Span(f" {label}".replace(" ", "\u00a0"), act=act)
+    """A key and what it does, which a click does too."""
+    return Span(key, Tone.STRONG, act), Span(f" {label}", act=act)
 
 
 def line(*parts: str | tuple[str, Tone]) -> Line:

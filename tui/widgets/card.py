@@ -19,7 +19,7 @@ from core import Stop
 from tui.view.cards import Card, Key
 from tui.view.chat import Asked
 from tui.view.text import Line, Tone, button, line
-from tui.widgets.content import ACT, Hanging, Lines, to_content
+from tui.widgets.content import ACT, Hanging, Lines, own_key, to_content
 from tui.widgets.field import Field
 
 
@@ -185,7 +185,9 @@ class CardBox(Vertical, can_focus=True):
     def _keys(self) -> Line:
         parts: Line = () if self.has_focus else line(("esc, then  ", Tone.DIM))
         for key in self.card.keys:
-            parts = (*parts, *button(key.key, key.label, f"press('{key.key}')"), *line("   "))
+            named = button(own_key(self, IDS.get(key.key, ""), key.key), key.label, f"press('{key.key}')")
+            # A key and its label stay together where the line breaks.
+            parts = (*parts, *(replace(span, text=span.text.replace(" ", "\u00a0")) for span in named), *line("   "))
         return parts
 
     async def on_click(self, event: Click) -> None:
@@ -295,3 +297,7 @@ class CardBox(Vertical, can_focus=True):
         event.input.value = ""
         if value and event.input.name:
             self.post_message(self.Secret(event.input.name, value))
+
+
+IDS = {binding.key: binding.id or "" for binding in CardBox.BINDINGS if isinstance(binding, Binding)}
+"""The name of each key of a card."""

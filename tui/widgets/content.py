@@ -47,6 +47,12 @@ def to_content(lines: Sequence[Line]) -> Content:
     return content
 
 
+def own_key(node: Widget | Screen[Any], name: str, key: str) -> str:
+    """What to call the key of the binding `name`, `key` unless the person has another for it."""
+    keys: str = getattr(node.app, "own_keys", {}).get(name, key)
+    return keys.split(",")[0]
+
+
 async def clicked(event: Click, node: Widget | Screen[Any]) -> None:
     """Do what was clicked, where there is something to do: an action of `node`."""
     act = event.style.meta.get(ACT)
