@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from core import Sandbox
     from impl.sandboxes.options import Options
 
 
-def _docker(options: Options | None = None) -> Sandbox:
-    from impl.sandboxes.docker import DockerSandbox
+def _kind(target: str) -> Callable[..., Sandbox]:
+    """The factory of the kind that `module:Class` of this package is, which is imported when one is made."""
+    module, _, name = target.partition(":")
 
-    return DockerSandbox(options)
+    def make(options: Options | None = None) -> Sandbox:
+        return cast("Sandbox", getattr(import_module(f"impl.sandboxes.{module}"), name)(options=options))
 
-
-def _bubblewrap(options: Options | None = None) -> Sandbox:
-    from impl.sandboxes.bubblewrap import BubblewrapSandbox
-
-    return BubblewrapSandbox(options=options)
+    return make
 
 
-def _process(options: Options | None = None) -> Sandbox:
-    from impl.sandboxes.process import ProcessSandbox
-
-    return ProcessSandbox(options)
-
-
-SANDBOXES: dict[str, Callable[..., Sandbox]] = {"docker": _docker, "bubblewrap": _bubblewrap, "process": _process}
-"""Each kind's factory, which takes Options or nothing; what it needs is imported when it is called."""
+SANDBOXES: dict[str, Callable[..., Sandbox]] = {
+    "docker": _kind("docker:DockerSandbox"),
+    "bubblewrap": _kind("bubblewrap:BubblewrapSandbox"),
+    "process": _kind("process:ProcessSandbox"),
+}
+"""Each kind's factory, which takes Options or nothing."""
 
 PREFERENCE = ("docker", "bubblewrap")
 """The kinds that isolate, the first choice first."""
