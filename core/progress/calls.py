@@ -15,14 +15,14 @@ class Call:
     """A call: equal keys where only what is cosmetic differs.
 
     `text` is a preview, `sleeps` are the seconds it waits, `target` is the tool and the file it names, or None;
-    `query`: it asks in words.
+    `query` are the words it asks in.
     """
 
     key: int
     text: str
     sleeps: float
     target: tuple[str, str] | None = None
-    query: bool = False
+    query: str = ""
 
 
 _COMMANDS = frozenset({"command", "cmd", "script", "bash", "shell", "query", "q", "url", "uri", "code"})
@@ -65,9 +65,9 @@ def read_call(tool: str, args: Any) -> Call:
     """The call without comments, sleeps, `|| true`, nonces and the order of keys."""
     sleeps = 0.0
     target = None
-    query = False
+    query = ""
     if isinstance(args, dict):
-        query = not _QUERIES.isdisjoint(args)
+        query = "\n".join(as_text(args[name]) for name in sorted(_QUERIES & args.keys()))[:_ARGS_MOST]
         named = next((args[name] for name in _FILES if isinstance(args.get(name), str)), None)
         target = None if named is None else (tool, named)
         kept = {name: value for name, value in args.items() if str(name).lower() not in _NONCES} or args
@@ -169,14 +169,18 @@ _TOKEN = re.compile(r"[\w.-]+")
 _NUMBER = re.compile(r"[\d-]+\Z|\d{1,3}(?:\.\d{1,3}){3}\Z")
 
 
-def asked(args: Any) -> frozenset[str]:
-    """The names and versions a call asks for, at most 80 words: plain numbers and addresses are none."""
+def asked(args: Any, *, numbers: bool = False) -> frozenset[str]:
+    """The names and versions a call asks for, at most 80 words: plain numbers and addresses are none, unless said."""
     values = args.values() if isinstance(args, dict) else (args,)
     text = " ".join(as_text(value)[:400] for value in values)
     words = (word.strip(".-") for word in _TOKEN.findall(text[:1_500])[:80])
-    return frozenset(word for word in words if word and not _NUMBER.match(word))
+    return frozenset(word for word in words if word and (numbers or not _NUMBER.match(word)))
+
+
+_NAMES = re.compile(r"<name>(?:[/=: ]<name>)+")  # a path of other depth, an option and its value
 
 
 def unasked(text: str, words: frozenset[str]) -> str:
     """The text without the words that the call asked for."""
-    return _TOKEN.sub(lambda m: "<name>" if m.group().strip(".-") in words else m.group(), text)
+    named = _TOKEN.sub(lambda m: "<name>" if m.group().strip(".-") in words else m.group(), text)
+    return _NAMES.sub("<name>", named)

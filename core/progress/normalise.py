@@ -22,16 +22,17 @@ _SOURCE = (
 )
 
 #: What a test compares is the failure itself, be it a time.
-_COMPARING = ("got", "want", "expected", "received", "actual", "but was", "== ", "!= ", "assert")
-_COMPARED = re.compile(r"(?:got|want|expected|received|actual|but was|[=!]=|assert):? ?['\"(<\[]?\Z")
+_COMPARING = ("got", "want", "expected", "received", "actual", "but was", "== ", "!= ", "assert", " <", " >")
+_COMPARED = re.compile(r"(?:got|want|expected|received|actual|but was|[=!]=|assert| [<>]=?):? ?['\"(<\[]?\Z")
+_COMPARES = re.compile(r" ?(?:[<>]=?|[=!]=) ?[0-9]")
 
 _TIME_SHAPES = (
     # the first digit of a number, then one of the shapes of a time
     r"(?:"
     rf"\d{{3}}[-/]\d\d[-/]\d\d(?:[T _](?:{_CLOCK}|\d\d_\d\d_\d\d(?:_\d+)?Z?\b))?{_ZONE}"
     r"|(?<=[12])\d{3}(?:0\d|1[0-2])[0-3]\d[T_-]?[0-2]\d[0-5]\d[0-6]\dZ?\b"
-    rf"|\d?[/ -]{_MONTH}[a-z]{{0,6}}[/ -]\d{{4}}(?:[: ]{_CLOCK})?{_ZONE}"
-    r"|(?<![.:/-].)\d?[/.]\d{1,2}[/.]\d{4}\b(?![.:])"
+    rf"|\d?[/ -]{_MONTH}[a-z]{{0,6}}[/ -]\d{{4}}(?:[: ]{{1,2}}{_CLOCK})?{_ZONE}"
+    rf"|(?<![.:/-].)\d?[/.]\d{{1,2}}[/.]\d{{4}}\b(?![.:])(?:,? {_CLOCK})?"
     rf"|(?<![.:/-].)\d?/\d{{1,2}}/\d\d[ ,]{{1,2}}{_CLOCK}"
     # hours and minutes alone may be a mapping of ports (22:22): seconds, am or pm, brackets make them a time
     r"|(?<![.:/-].)\d?:[0-5]\d(?::[0-6]\d(?:[.,]\d{1,9})?(?: ?[AaPp][Mm]\b)?| ?[AaPp][Mm]\b)(?!\w|:\w)"
@@ -52,8 +53,9 @@ _TIME_MORE: Final = (
 )
 _DURATION_SHAPES = (
     r"\d*(?:[.,]\d+)?"
-    r"(?:h ?\d+m(?: ?\d+s)?\b|m ?\d+(?:\.\d+)?s\b|[mhd]\b(?!-\w)"
+    r"(?:h ?\d+m(?: ?\d+s)?\b|h[0-5]\d\b|m ?\d+(?:\.\d+)?s\b|[mhd]\b(?!-\w)"
     r"| ?(?:[muµμn]?s(?:ecs?|econds?)?|min(?:ute)?s?|hours?|hrs?|days?|milliseconds?|microseconds?"
+    r"|[sS]ek(?:unden?)?|secondes?|segundos?|сек(?:унд\w?)?"
     r"|[kKMGT]?i?B(?:ytes)?/s(?:ec)?|it/s|s/it|req/s|ops/s)\b)"
 )
 _DURATION = re.compile(r"[0-9](?<![\w.].)" + _DURATION_SHAPES)
@@ -101,8 +103,17 @@ _BY_WORD: Final = tuple(
         ("==", r"==\d+==", "<pid>"),
         ("=", r"(?<![\w+/])[A-Za-z0-9+/]{15,}={1,2}(?![=\w])", "<id>"),
         ("#", r"\d+#\d+:(?: \*\d+)?", "<pid>"),
-        ("#PID<", r"#PID<[\d.]+>", "<pid>"),
+        ("<0.", r"(?:#PID)?<0\.\d+\.\d+>", "<pid>"),
+        ("PT", r"\bPT(?:\d+H)?(?:\d+M)?[\d.]+S\b", "<duration>"),
+        (" over ", r"\(x\d+ over ", "(over "),
+        (" +", r"(?m)^\d\d:\d\d(?= \+\d)", "<time>"),
         (") :", r"\(\d{2,7}\) :", "<pid> :"),
+        (" --- [", r"[0-9](?<!\w.)\d{1,6} --- \[", "<pid> --- ["),
+        (
+            "年 月 日 時 时 分 秒",
+            r"[0-9](?<![A-Za-z0-9_.].)\d*(?:\.\d+)?[年月日時时分秒](?:\d{1,2}[月日時时分秒])*",
+            "<time>",
+        ),
         ("panicked", r"\(\d+\)(?= panicked)", "<pid>"),
         (
             "Segm Kill Abort Termin Bus Illeg Float Trace",
@@ -171,7 +182,7 @@ _LINES: Final = tuple(
         ("etry etry-after", r"[rR]etry[-_ ]?[aA]fter\W{1,3}\d+", "retry after"),
         (
             "remote client peer from src source",
-            r"(?:remote|client|peer|from|source|src)[\w-]*\W{1,3}[\d.]{7,15}:(?:3[2-9]|[456]\d)\d{3}\b",
+            r"(?:remote|client|peer|from|source|src)[\w-]*\W{1,3}[\d.]{7,15}(?::| port )(?:3[2-9]|[456]\d)\d{3}\b",
             "<source>",
         ),
         ("0 1 2 3 4 5 6 7 8 9", r"[0-9](?<![\w.].)[0-9]{10,}\b(?!\.)", "<id>"),
@@ -179,6 +190,7 @@ _LINES: Final = tuple(
         ("M S C X", r"(?m)^\d+:[MSCX] (?=<time>)", ""),
         ("$", r"\$(?<=[A-Za-z$]\$)\d+", "$<n>"),
         ("#", r"#\d{5,}\b", "#<id>"),
+        ("Hunk", r"Hunk #\d+ FAILED at \d+", "Hunk FAILED"),
         ("@@", r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", "@@"),
         ("|", r"(?m)^ *\d+ ?\|", "|"),
     )
@@ -224,8 +236,9 @@ def mask(text: str) -> str:
 
 def _unless_compared(to: str) -> Callable[[re.Match[str]], str]:
     def put(match: re.Match[str]) -> str:
-        start = match.start()
-        return match.group() if _COMPARED.search(match.string[max(0, start - 12) : start]) else to
+        text, start, end = match.string, match.start(), match.end()
+        compared = _COMPARED.search(text[max(0, start - 12) : start]) or _COMPARES.match(text, end)
+        return match.group() if compared else to
 
     return put
 

@@ -23,7 +23,7 @@ _SALIENT: Final = (
     "could", "unable", "invalid", "missing", "undefined", "unexpected", "unresolved", "expect", "assert", "timed out",
     "timeout", "abort", "segmentation", "killed", "reject", "unauthori", "forbidden", "unknown", "errno", "econn",
     "exit", "status", "http ", "actual", "received", "got ", "required", "conflict", "unreachable", "mismatch", "left:",
-    "right:",
+    "right:", "symbol:",
 )  # fmt: skip
 _WRAPPER = re.compile(
     r"^(?:[\W_]*(?:<time>|<pid>|<duration>|<id>|(?i:(?:npm )?err!?|(?:fatal |tool |internal )?error|fatal"
@@ -109,9 +109,10 @@ _ACK: Final = re.compile(
     r"|0 .{0,40}|[\"']?(?:ok|success|status|result)[\"']? ?: ?[\"']?(?:true|ok|success|done)[\"']?)\W*$"
 )
 _NEGATIVE: Final = re.compile(
-    r"(?i)^\W*(?:no (?:results?|match(?:es)?|files?|hits?|entries|documents?|records?|data|items?)\b.{0,80}"
+    r"(?i)^\W*(?:no (?:results?|match(?:es)?|files?|hits?|entries|documents?|records?|data|items?|tests?)\b.{0,80}"
     r"|\{[^][{}]*\"(?:results?|hits?|items?|matches|data|documents|records|rows|entries)\": ?\[\][^][]*\}"
     r"|nothing (?:was )?found.{0,40}|(?:0|zero) (?:results?|match(?:es)?|hits?|items?)\b.{0,40}|not found|\[\]|\{\}"
+    r"|http(?:/[\d.]+)? 404(?: not found)?"
     r"|.{0,40}(?:returned|found) (?:no|0|zero)\b.{0,60}|exit(?:ed)? (?:code|status|with)\W{0,3}\d+)\W*$"
 )
 
@@ -121,10 +122,10 @@ class Answer:
     """An answer of the world.
 
     `key` is equal for answers that say the same, `raw` for identical ones. `ack` says "done" and nothing more,
-    `negative` says "nothing there", `long` is too much to be a coincidence. `bare` is little but times,
-    ids and the like, so that they are what was asked for. `failures` are (key, weight) under
-    which a failure is counted, the most exact first; `lines` tells failures apart that differ in line numbers;
-    `shape` is equal for failures that differ in nothing but what was asked for, 0 where they do not repeat it.
+    `negative` says "nothing there", `brief` is what many things have in common ("MIT"), `long` is too much to be a
+    coincidence. `bare` is little but times, ids and the like, so that they are what was asked for. `failures` are
+    (key, weight) under which a failure is counted, the most exact first; `lines` tells failures apart that differ in
+    line numbers; `shape` is equal for failures that differ in nothing but what was asked for, 0 where they do not repeat it.
     """
 
     key: int
@@ -138,6 +139,7 @@ class Answer:
     lines: int = 0
     shape: int = 0
     bare: bool = False
+    brief: bool = False
 
 
 _ENVELOPE_MOST = 100_000
@@ -185,6 +187,7 @@ def read_answer(output: str, ok: bool, tool: str = "", args: Any = None, *, reje
         negative=negative,
         long=len(shown) > 200 or shown.count("\n") >= 3,
         text=shown[:500],
+        brief=not negative and len(shown) <= 40 and shown.count("\n") <= 1,
         bare=not negative and len(shown) - sum(map(len, masked)) < _BARE * len(masked),
     )
 
@@ -218,9 +221,9 @@ def _failure(output: str, text: str, head: str, tail: str, tool: str, args: Any,
             failures.append((hash((4, cause[0])), REASON))
     if rejected:
         failures.append((hash((5, _QUOTED.sub("<name>", telling))), REFUSED))
-    empty = not telling or _NEGATIVE.match(telling) is not None
+    empty = all(not line.strip("0") or _NEGATIVE.match(line) for line in telling.split("\n"))
     said = telling[-_SHAPE_MOST:]
-    shape = unasked(said, asked(args))
+    shape = unasked(said, asked(args, numbers=rejected))
     return Answer(
         key=whole,
         raw=hash(output),

@@ -131,7 +131,7 @@ def failures(state: State, seen: Seen, waits: bool, where: int) -> list[Finding]
             elif waited:
                 factor *= 0.5
             if answer.negative and not known:  # to look in many places and find nothing is work
-                factor *= 0.4
+                factor *= 0.3
         tally.score += weight * factor
         findings += _found("same_failure", key, tally, round(tally.score, 6), FAILURE, answer.text)
     return findings
@@ -220,7 +220,7 @@ def same_answer(state: State, seen: Seen, where: int) -> list[Finding]:
     if before is None or before.key == call.key:
         tally.score += 20 if before is None else 0
         return []
-    tally.score += _alikeness(before.text, call, answer)
+    tally.score += _alikeness(before, call, answer)
     return _found("same_answer", seen.told, tally, tally.score, ANSWERS, answer.text)
 
 
@@ -228,16 +228,16 @@ _WORD = re.compile(r"(?<![\w-])\w[\w./]{2,}")  # a name, and no option
 _DIGITS = re.compile(r"\d+")
 
 
-def _alikeness(before: str, call: Call, answer: Answer) -> int:
+def _alikeness(before: Call, call: Call, answer: Answer) -> int:
     """What an equal answer to another call weighs, of 20. Going from thing to thing is work, asking in other words
     is not, nor is a number that makes no difference to much."""
-    if call.query and not answer.negative:
+    if call.query != before.query and not answer.negative:
         return 20
-    if _DIGITS.sub("0", before) == _DIGITS.sub("0", call.text):
-        return 20 if answer.long else 10
-    if set(_WORD.findall(call.text.lower())) <= set(_WORD.findall(before.lower())):  # another spelling
+    if _DIGITS.sub("0", before.text) == _DIGITS.sub("0", call.text):
+        return 20 if answer.long else 4 if answer.brief else 10
+    if set(_WORD.findall(call.text.lower())) <= set(_WORD.findall(before.text.lower())):  # another spelling
         return 20
-    return 14 if answer.negative else 10
+    return 14 if answer.negative else 4 if answer.brief else 10
 
 
 def nothing_new(state: State, seen: Seen, measured: bool, where: int) -> list[Finding]:
@@ -248,7 +248,7 @@ def nothing_new(state: State, seen: Seen, measured: bool, where: int) -> list[Fi
         # a call not made before with a known answer: an "ok" for it may well be work, but an edit that leaves
         # the workspace as it was, of the file that was edited before, is not
         idle = measured and seen.call.target is not None and seen.call.target == state.last_target
-        gain = (16 if idle else 0) if seen.answer.ack else 5 if seen.answer.failed else 10
+        gain = (16 if idle else 0) if seen.answer.ack else 5 if seen.answer.failed or seen.answer.brief else 10
     else:
         gain = 4 if seen.times == 1 else 10
     if gain == 0:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from core.progress import ProgressGuard, Step, Verdict
+from tests.core.progress import in_projects  # noqa: F401  (adds its cases to CASES)
 from tests.core.progress_cases import CASES, Case, bad, edit, sh, tool
 
 STUCK = [json.loads(line) for line in (Path(__file__).parent / "stuck.jsonl").read_text().splitlines() if line]
