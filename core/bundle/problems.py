@@ -143,8 +143,6 @@ class ProblemCode(StrEnum):
     # the gate
     UNSAFE_SANDBOX = "unsafe_sandbox"
     """A bundle with tools was validated without isolation, and nobody allowed that."""
-    CHECK_FAILED = "check_failed"
-    """A check that runs the bundle in a sandbox failed; its log says how."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,6 @@ def is_busy(error: sqlite3.Error) -> bool:
     return primary(error) in _BUSY
 
 
-def is_damage(error: sqlite3.Error) -> bool:
-    """Whether part of the database file cannot be read."""
-    return primary(error) in _DAMAGED
-
-
 def is_undecodable(error: sqlite3.Error) -> bool:
     """Whether a TEXT column holds bytes that are not UTF-8 (Python's own error, without a result code)."""
     return "Could not decode to UTF-8" in str(error)

@@ -88,7 +88,7 @@ class Line:
         self._lock = threading.Lock()
         self._more = asyncio.Event()
         self._changed = asyncio.Condition()
-        self._said = self._packed = self._sent = self._heard = 0
+        self._said = self._packed = self._heard = 0
         self._marks: deque[tuple[int, int]] = deque()
         self._granted: asyncio.Future[None] = self._loop.create_future()
         self._blobs: dict[str, asyncio.Future[bytes]] = {}
