@@ -197,6 +197,12 @@ class Store(Protocol):
     def blob(self, sha256: str) -> bytes:
         """Bytes by hash. Raises StoreError `not_found` or `damaged`."""
 
+    def unreferenced_blobs(self) -> list[str]:
+        """Blobs that nothing stored names, and that were not stored just now."""
+
+    def delete_blob(self, sha256: str) -> int:
+        """Remove a blob; returns its size in bytes, 0 where there was none."""
+
     # bundles
     def agents(self) -> list[str]:
         """Names of agents with a revision, sorted."""

@@ -276,10 +276,7 @@ def _sweep(host: Host) -> int:
     freed += sum(_remove(path) for path in spaces if path.name not in known)
     unused = time.time() - UNUSED_S
     freed += sum(_remove(path) for path in _children(host.home / "environments") if path.stat().st_mtime < unused)
-    unreferenced = getattr(host.store, "unreferenced_blobs", None)
-    if unreferenced is not None:
-        freed += sum(host.store.delete_blob(sha256) for sha256 in unreferenced())  # type: ignore[attr-defined]
-    return freed
+    return freed + sum(host.store.delete_blob(sha256) for sha256 in host.store.unreferenced_blobs())
 
 
 def _children(directory: Path) -> list[Path]:
