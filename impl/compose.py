@@ -35,8 +35,10 @@ TIDY_AFTER_S = 10.0
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
-def build_host(home: Path | None = None, settings: Settings | None = None) -> Host:
-    """A Host on `home` (default: `ARTIFICER_HOME` or the platform's place).
+def build_host(
+    home: Path | None = None, settings: Settings | None = None, tell: Callable[[str], None] | None = None
+) -> Host:
+    """A Host on `home` (default: `ARTIFICER_HOME` or the platform's place); `tell` hears of what takes long.
 
     Cheap: providers, sandboxes and everything of theirs load on first use. Raises StoreError, SettingsError.
     """
@@ -45,7 +47,7 @@ def build_host(home: Path | None = None, settings: Settings | None = None) -> Ho
     host = Host(
         home=home,
         store=SqliteStore(home, durability="full" if settings.durability == "full" else "process"),
-        sandboxes=_Sandboxes(sandbox_options(home, settings)),
+        sandboxes=_Sandboxes(sandbox_options(home, settings, tell)),
         provider=partial(provider, settings=settings),
         driver=driver,
         settings=settings,
@@ -158,11 +160,11 @@ def keep_tidy(host: Host) -> None:
     later.start()
 
 
-def sandbox_options(home: Path, settings: Settings) -> Callable[[], Options]:
+def sandbox_options(home: Path, settings: Settings, tell: Callable[[str], None] | None = None) -> Callable[[], Options]:
     """What the settings say of sandboxes, read on first use."""
 
     def options() -> Options:
-        from impl.sandboxes.options import Options
+        from impl.sandboxes.options import Options, unheard
 
         return Options(
             home=home,
@@ -171,6 +173,7 @@ def sandbox_options(home: Path, settings: Settings) -> Callable[[], Options]:
             ca_bundle=settings.ca_bundle,
             ttl_s=float(settings.sandbox_ttl),
             quota=settings.workspace_quota * 1_000_000,
+            tell=tell or unheard,
         )
 
     return options

@@ -158,7 +158,8 @@ class Daemon:
     def call(self, work: Callable[[APIClient], T], seconds: float) -> T:
         """The same in this thread. Raises SandboxUnavailable."""
         from docker import APIClient
-        from docker.errors import DockerException
+        from docker.errors import DockerException, StreamParseError
+        from urllib3.exceptions import HTTPError
 
         try:
             client = APIClient(
@@ -169,7 +170,7 @@ class Daemon:
                 return work(client)
             finally:
                 client.close()
-        except (DockerException, OSError) as error:  # requests' own errors are OSErrors
+        except (DockerException, StreamParseError, HTTPError, OSError) as error:  # requests' own errors are OSErrors
             said = getattr(error, "explanation", None) or str(error)
             raise SandboxUnavailable(f"The Docker daemon says: {said}") from error
 

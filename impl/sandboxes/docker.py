@@ -168,9 +168,14 @@ class DockerSandbox:
 
         def show(line: str) -> None:
             loop.call_soon_threadsafe(notice, line)
+            loop.call_soon_threadsafe(self._options.tell, line)
 
         if not await daemon.ask(lambda client: images.has(client, image)):
-            await daemon.ask(lambda client: images.pull(client, image, show), images.PULL_S)
+            try:
+                await daemon.ask(lambda client: images.pull(client, image, show), images.PULL_S)
+            except SandboxUnavailable as error:
+                why = str(error).rstrip(".")
+                raise SandboxUnavailable(f"The image {image} cannot be pulled: {why}. {images.NEXT}") from error
 
     def _given(self, path: Path) -> dict[str, Any]:
         """What both containers of a workspace are given alike."""

@@ -99,7 +99,7 @@ async def problem_with(socket: Path, image: str) -> str | None:
 
 
 def pull(client: APIClient, image: str, show: Callable[[str], None]) -> None:
-    """Pull `image`, showing a line a second. Raises SandboxUnavailable where the daemon reports an error."""
+    """Pull `image`, showing a line a second. Raises SandboxUnavailable where the daemon reports an error or ends it."""
     repository, _, tag = image.partition("@") if "@" in image else image.rpartition(":")
     if not repository or "/" in tag:
         repository, tag = image, "latest"
@@ -108,11 +108,13 @@ def pull(client: APIClient, image: str, show: Callable[[str], None]) -> None:
     shown = time.monotonic()
     for step in client.pull(repository, tag=tag, stream=True, decode=True):
         if "error" in step:
-            raise SandboxUnavailable(f"The image {image} cannot be pulled: {step['error']} {NEXT}")
+            raise SandboxUnavailable(str(step["error"]))
         note_layer(layers, step)
         if time.monotonic() - shown >= SHOW_S:
             shown = time.monotonic()
             show(progress(layers))
+    if not has(client, image):
+        raise SandboxUnavailable("the daemon broke off")
     show(f"[The image {image} is here]\n")
 
 

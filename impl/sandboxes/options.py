@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,11 +17,16 @@ IDLE_S = 600.0
 QUOTA_MB = 10_000
 
 
+def unheard(line: str) -> None:
+    """Nobody waits for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """`home` is ARTIFICER_HOME, by which a later start knows what is ours; `image` the Docker image, `local` or None
     for the public one; `allow_cidrs` what may be reached though it is not public; `ca_bundle` a PEM file that programs
-    inside trust; `ttl_s` and `idle_s` see `Lifetime`; `quota` is in bytes, 0 for none."""
+    inside trust; `ttl_s` and `idle_s` see `Lifetime`; `quota` is in bytes, 0 for none; `tell` hears, line
+    by line, of what takes long (a pull), beside whoever runs the command that waits for it."""
 
     home: Path | None = None
     image: str | None = None
@@ -29,6 +35,7 @@ class Options:
     ttl_s: float = float(TTL_S)
     idle_s: float = IDLE_S
     quota: int = QUOTA_MB * 1_000_000
+    tell: Callable[[str], None] = unheard
 
     @property
     def lifetime(self) -> Lifetime:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from impl import compose
+from tui.commands import output
 
 if TYPE_CHECKING:
     from core import Host
@@ -14,7 +15,7 @@ _open: list[Host] = []
 
 def build_host() -> Host:
     """A host on this home. Raises StoreError, SettingsError."""
-    host = compose.build_host()
+    host = compose.build_host(tell=output.meanwhile)
     _open.append(host)
     return host
 

@@ -72,6 +72,13 @@ def progress(value: str) -> None:
         say(value)
 
 
+def meanwhile(line: str) -> None:
+    """Tell a person what takes long: that it began everywhere, how far it is only where stderr is a terminal."""
+    words = line.strip()
+    (progress if _HOW_FAR.match(words) else say)(words)
+
+
+_HOW_FAR = re.compile(r"\[(?:\d|The )")
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 

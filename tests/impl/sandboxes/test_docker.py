@@ -9,6 +9,7 @@ import hashlib
 import http.server
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -51,12 +52,18 @@ async def fake_daemon(
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         path = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
+        path = re.sub(r"^/v[\d.]+(?=/)", "", path).partition("?")[0]
         answer = None if answers is None else answers.get(path, (404, '{"message": "no such thing"}'))
         if answer is None:
             await reader.read()
         else:
             status, body = answer
-            writer.write(f"HTTP/1.0 {status} x\r\n\r\n{body}".encode())
+            head, tail = f"HTTP/1.0 {status} x", ""
+            if path == "/images/create":  # told piece by piece
+                head = f"HTTP/1.1 {status} x\r\nTransfer-Encoding: chunked\r\n\r\n{len(body):x}"
+                tail = "\r\n0\r\n\r\n" if body.endswith("\n") else "\r\n"
+            blank = "\r\n" if tail else "\r\n\r\n"
+            writer.write(f"{head}{blank}{body}{tail}".encode())
         writer.close()
 
     path = tmp_path / "d.sock"
@@ -119,6 +126,30 @@ async def test_an_image_that_is_here_or_can_be_pulled_will_do(
     async with fake_daemon(tmp_path, monkeypatch, answers):
         sandbox, _ = await choose(None, Options(image="a:1"))
     assert sandbox.name == "docker"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ('{"status": "Downloading", "id": "a"}\n{"stat', "The Docker daemon says"),
+        ('{"status": "Downloading", "id": "a"}\n{"stat\n', "The Docker daemon says"),
+        ('{"status": "Downloading", "id": "a"}\n', "the daemon broke off"),
+        ('{"error": "unexpected EOF"}\n', "unexpected EOF"),
+    ],
+)
+async def test_a_pull_that_breaks_off_is_told_of_and_names_the_ways_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, words: str
+) -> None:
+    answers = {**VERSION, "/distribution/a%3A1/json": (200, "{}"), "/images/create": (200, said)}
+    answers["/images/a:1/json"] = (404, '{"message": "No such image: a:1"}')
+    told: list[str] = []
+    async with fake_daemon(tmp_path, monkeypatch, answers):
+        sandbox = DockerSandbox(Options(image="a:1", tell=told.append))
+        with pytest.raises(SandboxUnavailable, match=f"The image a:1 cannot be pulled: .*{words}") as failed:
+            await sandbox.base()
+    assert "--sandbox bubblewrap" in str(failed.value)
+    assert "ARTIFICER_SANDBOX_IMAGE=local" in str(failed.value)
+    assert told == ["[Pulling the sandbox's image a:1, once]\n"]
 
 
 @pytest.mark.parametrize(
@@ -332,13 +363,15 @@ def registry() -> Iterator[Registry]:
 async def test_an_image_that_is_not_here_is_pulled_at_the_first_command_and_shown(
     opened: Open, options: Options, registry: Registry, containers: Containers
 ) -> None:
-    workspace = await opened("docker", given=replace(options, image=registry.image))
     shown: list[str] = []
+    told: list[str] = []
+    workspace = await opened("docker", given=replace(options, image=registry.image, tell=told.append))
     try:
         with pytest.raises(SandboxUnavailable, match="/bin/sh"):  # the image holds nothing but links
             await workspace.run("true", on_output=shown.append)
         assert shown[0] == f"[Pulling the sandbox's image {registry.image}, once]\n"
         assert shown[-1] == f"[The image {registry.image} is here]\n"
+        assert told == shown
         assert containers.daemon.call(lambda client: images.has(client, registry.image), 20)
     finally:
         containers.daemon.call(lambda client: client.remove_image(registry.image), 20)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.harness.commands import argv, artificer, environment, expecting
 from tests.harness.home import INPUTS
-from tui.commands.output import Refused, fail
+from tui.commands.output import Refused, fail, meanwhile
 
 
 @pytest.mark.parametrize(
@@ -194,3 +194,9 @@ def test_what_only_programs_call_is_not_among_peoples_commands() -> None:
     shown = artificer("--help", json=False).out
     assert " mcp " not in shown
     assert "running session's tools" in artificer("mcp", "--help", json=False).out
+
+
+def test_of_a_pull_a_pipe_is_told_that_it_began_and_not_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    for line in ("[Pulling the sandbox's image a:1, once]\n", "[4 of 10 MB]\n", "[The image a:1 is here]\n"):
+        meanwhile(line)
+    assert capsys.readouterr().err == "[Pulling the sandbox's image a:1, once]\n"
