@@ -153,7 +153,7 @@ if TYPE_CHECKING:
         builder_preset,
         resolve_preset,
     )
-    from core.lab.suite import BadSuite, CannedTool, Suite, load_suite
+    from core.lab.suite import BadSuite, CannedTool, Case, Suite, load_suite
     from core.launch import Busy, LaunchInput, Mailbox, NoSuchSession, Outcome, launch_agent, outside
     from core.policy import limits_from, limits_to_json
     from core.ports import (
@@ -209,7 +209,7 @@ if TYPE_CHECKING:
     from core.tools import run_command
 
 _HOMES = {
-    "core.lab.suite": "BadSuite CannedTool Suite load_suite",
+    "core.lab.suite": "BadSuite CannedTool Case Suite load_suite",
     "core.lab.runner": "BUILDER Build Job Lost NotAPreset Preset Ran Runner Setting builder_preset resolve_preset",
     "core.lab.records": "Reading Record built_path built_tree",
     "core.lab.lineage": "tree_of",

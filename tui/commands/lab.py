@@ -28,7 +28,7 @@ from tui.commands.judges import (
 from tui.commands.sessions import Json, LimitWords, ModelName, ProviderName, SandboxName, find, limits
 
 if TYPE_CHECKING:
-    from core import Engine, Experiment, Host, Judged, Preset, Record, Runner, Setting, Supervisor
+    from core import Case, Engine, Experiment, Host, Judged, Preset, Record, Runner, Setting, Suite, Supervisor
 
 T = TypeVar("T")
 Replay = Annotated[str | None, typer.Option("--replay", help="Answer effects from this session's record alone.")]
@@ -150,7 +150,7 @@ def evaluate(
     as_json: Json = False,
 ) -> int:
     """Run a suite's cases on an agent, judged by its checks. 0 only when every case passed."""
-    from core import BUILDER, Build, Reading, Record, builder_preset, judged_by, totals
+    from core import BUILDER, Reading, Record, builder_preset, judged_by, totals
     from core import evaluate as judge_all
 
     host = build_host()
@@ -162,14 +162,7 @@ def evaluate(
     preset = builder_preset() if agent == BUILDER else _preset(host, agent)
     if agent == BUILDER and BUILDER in host.store.agents():
         output.say(f"Note: {BUILDER} is the Builder itself; your agent of that name is {BUILDER}@latest.")
-    cases = [case for case in loaded.cases if not only or case.id in only]
-    if not loaded.cases:
-        raise output.Refused("bad_file", f"{loaded.name} has no cases.", f"Add some to {suite}/suite.yaml.")
-    if unknown := sorted(set(only or ()) - {case.id for case in cases}):
-        raise output.Refused("not_found", f"{loaded.name} has no case {', '.join(unknown)}.", f"They are in {suite}.")
-    if agent != BUILDER and (building := [c.id for c in cases if not c.task or c.build != Build()]):
-        message = f"Only the Builder takes cases with source or publish: {', '.join(building[:5])}."
-        raise output.Refused("usage", message, f"Evaluate the Builder with: artificer eval {suite} {BUILDER}")
+    cases = _cases(loaded, suite, only, by_builder=agent == BUILDER)
     if agent == BUILDER and engine is not None:
         raise output.Refused("usage", "The Builder is evaluated on this machine.", "Leave --engine out.")
     where = _engine(engine, parallel)
@@ -216,6 +209,21 @@ def evaluate(
             kin = ", of the author's or the candidate's own family, forced" if judging["same_family"] else ""
             output.say(f"judge {judging['name']}{kin}: asked {judging['asked']} times, {cost}")
     return 0 if not found["failed"] else 1
+
+
+def _cases(loaded: Suite, path: str, only: Sequence[str] | None, *, by_builder: bool) -> list[Case]:
+    """The cases to run: all, or those named."""
+    from core import BUILDER, Build
+
+    if not loaded.cases:
+        raise output.Refused("bad_file", f"{loaded.name} has no cases.", f"Add some to {path}/suite.yaml.")
+    cases = [case for case in loaded.cases if not only or case.id in only]
+    if unknown := sorted(set(only or ()) - {case.id for case in cases}):
+        raise output.Refused("not_found", f"{loaded.name} has no case {', '.join(unknown)}.", f"They are in {path}.")
+    if not by_builder and (building := [c.id for c in cases if not c.task or c.build != Build()]):
+        message = f"Only the Builder takes cases with source or publish: {', '.join(building[:5])}."
+        raise output.Refused("usage", message, f"Evaluate the Builder with: artificer eval {path} {BUILDER}")
+    return cases
 
 
 def _score(found: Mapping[str, Any]) -> str:
