@@ -172,16 +172,21 @@ def test_a_terminal_that_knows_only_ascii_gets_escapes_and_programs_still_get_js
 def test_what_a_terminal_would_obey_is_written_out(home: Path, tmp_path: Path) -> None:
     bundle = tmp_path / "clerk"
     bundle.mkdir()
-    (bundle / "agent.yaml").write_text("schema: artificer/v1\nname: clerk\n")
+    described = '"red \\e[31m \\x9b2J"'
+    (bundle / "agent.yaml").write_text(f"schema: artificer/v1\nname: clerk\ndescription: {described}\n")
     (bundle / "persona.md").write_text("You are red: \x1b[31m\x9b2J\n")
     (bundle / "a\x1b]0;title\x07.md").write_text("x")
+    refused = artificer("save", bundle, json=False)
+    assert "a\\x1b]0;title\\x07.md" in refused.err
+    assert refused.err.replace("\n", "").isprintable()
+    (bundle / "a\x1b]0;title\x07.md").unlink()
     expecting(0, "save", bundle)
     first = expecting(0, "revisions", "clerk").value[0]["digest"]
     (bundle / "persona.md").write_text("You are green: \x1b[32m\n")
     second = expecting(0, "save", bundle).value["digest"]
     for words in (("show", "clerk"), ("diff", "clerk", first, second)):
         out = artificer(*words, json=False).out
-        assert "\\x1b" in out
+        assert "\\x1b" in out or "\\e" in out
         assert out.replace("\n", "").isprintable()
 
 
