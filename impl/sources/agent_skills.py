@@ -29,7 +29,7 @@ _OUTSIDE = re.compile(r"\]\(\s*<?(\.\./[^)>\s]+)")
 
 def find(tree: SourceTree) -> list[Candidate]:
     """Every directory with a SKILL.md, unless it lies in another skill, in tests or in examples."""
-    roots = [path for path in tree.files if PurePosixPath(path).name in ("SKILL.md", "skill.md")]
+    roots = [path for path in tree.files if PurePosixPath(path).name.lower() == "skill.md"]
     directories = sorted({str(PurePosixPath(path).parent) for path in roots}, key=lambda d: (d.count("/"), d))
     chosen: list[str] = []
     for directory in directories:
@@ -70,8 +70,11 @@ def _place(directory: str) -> Place | None:
 
 
 def _skill_file(tree: SourceTree, directory: str) -> str:
+    """Its SKILL.md, or where it has none the file that is called so but for case."""
     prefix = "" if directory == "." else directory + "/"
-    return next(prefix + name for name in ("SKILL.md", "skill.md") if prefix + name in tree.files)
+    if prefix + "SKILL.md" in tree.files:
+        return prefix + "SKILL.md"
+    return next(path for path in tree.files if path.startswith(prefix) and path[len(prefix) :].lower() == "skill.md")
 
 
 def _front_matter(tree: SourceTree, directory: str) -> FrontMatter:
@@ -182,7 +185,7 @@ def _mended(tree: SourceTree, path: str, candidate: Candidate, losses: list[Loss
     if not matter.present and not changes:
         changes.append("it has no front matter; one was written")
     if PurePosixPath(path).name != "SKILL.md":
-        changes.append("skill.md was renamed to SKILL.md")
+        changes.append(f"{PurePosixPath(path).name} was renamed to SKILL.md")
     decoded = decode(tree.bytes(path))
     if decoded is None or decoded[1] != "utf-8":
         changes.append("its text was not UTF-8 and was converted")
@@ -191,7 +194,7 @@ def _mended(tree: SourceTree, path: str, candidate: Candidate, losses: list[Loss
         changes.append(f"its directory {own} was renamed to {candidate.id}")
     data = _mended_data(matter, candidate, changes)
     losses += [Loss(path, change, _DEVIATES) for change in changes]
-    same = all(change.startswith("its directory") or change.startswith("skill.md") for change in changes)
+    same = all(change.startswith("its directory") or change.endswith("renamed to SKILL.md") for change in changes)
     return None if same else dump_front_matter(data, matter.body)
 
 

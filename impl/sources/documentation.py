@@ -16,7 +16,7 @@ from impl.sources.values import BundleFile, Candidate, Draft, Loss, Mode, Refusa
 LABEL = "Documentation"
 MULTIPLE = False
 
-PAGE_SUFFIXES = (".md", ".mdx", ".markdown", ".rst", ".adoc", ".asciidoc", ".txt")
+PAGE_SUFFIXES = (".md", ".mdx", ".markdown", ".rst", ".adoc", ".asciidoc", ".txt", ".org", ".rdoc", ".textile")
 _IMAGES = words(".png .jpg .jpeg .gif .webp .svg .bmp .ico .mp4 .webm .pdf")
 DOC_DIRECTORIES = words("docs doc documentation guide guides manual handbook book wiki website site content")
 CODE_SUFFIXES = words(

@@ -34,7 +34,10 @@ def split_front_matter(text: str) -> FrontMatter:
         return FrontMatter(False, text)
     end = next((i for i, line in enumerate(lines[1:], 1) if line.rstrip() in ("---", "...")), None)
     if end is None:
-        return FrontMatter(False, text, problems=("the front matter is not closed by a line `---`",))
+        # What looks like keys up to the first line that does not is what was meant.
+        end = next((i for i, line in enumerate(lines[1:], 1) if not _KEY.match(line.rstrip("\r\n"))), len(lines))
+        problem = "the front matter is not closed by a line `---`"
+        return FrontMatter(False, "".join(lines[end:]) or text, _by_line("".join(lines[1:end])), (problem,))
     block, body = "".join(lines[1:end]), "".join(lines[end + 1 :])
     if len(block) > _LIMIT:
         return FrontMatter(True, body, problems=(f"the front matter is longer than {_LIMIT} characters",))

@@ -27,7 +27,9 @@ _SOURCE_AVAILABLE: tuple[tuple[str, str | None], ...] = (
     (r"polyform", None),
     (r"functional source license", None),
     (r"fair source|sustainable use license|source[- ]available", None),
-    (r"creative commons.{0,40}noncommercial|cc[- ]by[- ]nc|cc[- ]by[- ]nd", None),
+    (r"attribution-?non-?commercial|creative commons.{0,40}noncommercial|cc[- ]by[- ]nc", None),
+    (r"attribution-?no-?deriv|cc[- ]by[- ]nd", None),
+    (r"prosperity public license|confluent community license|llama [\d.]* ?community license", None),
 )
 _KNOWN: tuple[tuple[str, str], ...] = (
     (r"gnu affero general public license", "AGPL-3.0"),
@@ -42,7 +44,13 @@ _KNOWN: tuple[tuple[str, str], ...] = (
     (r"cc0 1\.0|creative commons zero", "CC0-1.0"),
     (r"attribution-sharealike 4\.0|cc[- ]by[- ]sa[- ]4\.0", "CC-BY-SA-4.0"),
     (r"attribution 4\.0 international|cc[- ]by[- ]4\.0", "CC-BY-4.0"),
+    (r"european union public licen[cs]e v\.? ?1\.2", "EUPL-1.2"),
+    (r"artistic license 2\.0", "Artistic-2.0"),
+    (r"blue oak model license", "BlueOak-1.0.0"),
+    (r"do what the fuck you want to public license", "WTFPL"),
     (r"boost software license.{0,20}version 1\.0", "BSL-1.0"),
+    (r"with or without fee is hereby granted\. the software", "0BSD"),
+    (r"furnished to do so\. the software is provided", "MIT-0"),
     (r"permission to use, copy, modify, and/or distribute this software", "ISC"),
     (r"permission to use, copy, modify, and distribute this software for any purpose with", "ISC"),
     (r"permission is hereby granted, free of charge, to any person obtaining a copy", "MIT"),
@@ -50,6 +58,18 @@ _KNOWN: tuple[tuple[str, str], ...] = (
     (r"redistribution and use in source and binary forms", "BSD-2-Clause"),
     (r"altered source versions must be plainly marked", "Zlib"),
 )
+_NAMES = {
+    **dict.fromkeys(("mit", "mit license", "the mit license"), "MIT"),
+    **dict.fromkeys(
+        ("apache 2.0", "apache2", "apache license 2.0", "apache software license", "apache license, version 2.0"),
+        "Apache-2.0",
+    ),
+    **dict.fromkeys(("bsd", "bsd license"), "BSD-3-Clause"),
+    **dict.fromkeys(("isc", "isc license"), "ISC"),
+    "mozilla public license 2.0": "MPL-2.0",
+    "the unlicense": "Unlicense",
+}
+"""What people and package indexes call licences, in lower case and without what stands in brackets."""
 _RANKS: tuple[tuple[str, int], ...] = (
     ("AGPL", 5),
     ("GPL", 4),
@@ -84,10 +104,9 @@ def _by_name(name: str) -> tuple[str | None, LicenceStatus]:
     low = name.lower()
     if re.search(r"busl|elastic|sspl|commons|polyform|proprietary|unlicensed|-nc|-nd|all rights|see licen", low):
         return (name if re.fullmatch(r"[\w.+-]+", name) and low != "unlicensed" else None), "source_available"
-    short = {"apache 2.0": "Apache-2.0", "apache2": "Apache-2.0", "apache license 2.0": "Apache-2.0"}
-    short |= {"mit license": "MIT", "the mit license": "MIT", "mit": "MIT", "isc": "ISC", "bsd": "BSD-3-Clause"}
-    if low in short:
-        return short[low], "found"
+    known = _NAMES.get(re.sub(r" \([^)]*\)$", "", low))
+    if known is not None:
+        return known, "found"
     return (name if re.fullmatch(r"[A-Za-z0-9.+-]+(?: (?:OR|AND|WITH) [A-Za-z0-9.+-]+)*", name) else None), "found"
 
 
@@ -119,7 +138,7 @@ def _nearest(root: Path, chosen: str) -> Licence:
         directory = directory.parent
     own = _declared_by(root, chosen)
     for place in (directory, *directory.parents):
-        here = [_read(root, path) for path in licence_files(root, str(place))]
+        here = [licence for path in licence_files(root, str(place)) if (licence := _read(root, path)) is not None]
         if here:
             return max(here, key=lambda licence: (_rank(licence), licence.path or ""))
         if own is not None and place == directory:
@@ -141,8 +160,12 @@ def is_licence_file(name: str) -> bool:
     return _FILE.match(name) is not None and not _NOT_TEXT.search(name)
 
 
-def _read(root: Path, path: str) -> Licence:
-    decoded = decode(read_bytes(root / path, _LIMIT) or b"")
+def _read(root: Path, path: str) -> Licence | None:
+    """What a licence file says, None where nothing stands in it."""
+    data = read_bytes(root / path, _LIMIT) or b""
+    if not data.strip():
+        return None
+    decoded = decode(data)
     spdx, status = identify(decoded[0] if decoded else "")
     if spdx == "GPL-3.0" and "lesser" in PurePosixPath(path).name.lower():
         spdx = "LGPL-3.0"
@@ -169,18 +192,42 @@ def _by_manifest(root: Path) -> Licence | None:
 
 
 def _package_licence(root: Path) -> tuple[str, str] | None:
-    for path in ("pyproject.toml", "Cargo.toml", "package.json"):
+    for path in ("pyproject.toml", "Cargo.toml", "package.json", "composer.json"):
         text = (read_bytes(root / path, _LIMIT) or b"").decode("utf-8", "replace")
         try:
             data = json.loads(text) if path.endswith(".json") else tomllib.loads(text)
         except (ValueError, RecursionError):
             continue
-        table = data.get("project") or data.get("package") or data if isinstance(data, dict) else None
-        value = table.get("license") if isinstance(table, dict) else None
+        word = _declared_licence(data) if isinstance(data, dict) else None
+        if word is not None:
+            return word, path
+    for path in ("setup.cfg", "setup.py"):
+        text = (read_bytes(root / path, _LIMIT) or b"").decode("utf-8", "replace")
+        if named := re.search(r"""^[ \t]*license[ \t]*=[ \t]*["']?([^"'\n,]+)""", text, re.MULTILINE):
+            return named[1].strip(), path
+    return None
+
+
+def _declared_licence(data: dict[str, Any]) -> str | None:
+    """The licence that a package's manifest names: under its key, else by its classifier."""
+    tool = data.get("tool")
+    for table in (
+        data.get("project"),
+        data.get("package"),
+        tool.get("poetry") if isinstance(tool, dict) else None,
+        data,
+    ):
+        if not isinstance(table, dict):
+            continue
+        value = table.get("license")
         if isinstance(value, dict):
             value = value.get("text") or value.get("type")
         if isinstance(value, str) and value.strip():
-            return value.strip(), path
+            return value.strip()
+        listed = table.get("classifiers")
+        for line in listed if isinstance(listed, list) else ():
+            if isinstance(line, str) and line.startswith("License :: ") and line != "License :: OSI Approved":
+                return line.rpartition(" :: ")[2]
     return None
 
 

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from impl.sources.blockers import code_blockers, own_paths
 from impl.sources.documentation import is_code, page_paths
 from impl.sources.formats import DOCUMENTATION, FORMATS, OPENAPI, load_format
-from impl.sources.tree import SourceTree, directories, words
+from impl.sources.tree import NOT_OWN, SourceTree, directories, is_own, words
 from impl.sources.values import Blocker, Candidate, Survey
 
 _MANIFESTS = words(
@@ -104,8 +104,9 @@ def _is_package(tree: SourceTree) -> bool:
 
 
 def _blockers(tree: SourceTree, found: Found, kinds: Sequence[str]) -> tuple[Blocker, ...]:
-    if not tree.files:
-        return (Blocker("empty", "an empty source", "It holds no files that count. Name another source."),)
+    if not any(file.size for file in tree.files.values()):
+        said = "It holds no files that count." if not tree.files else "Its files are all empty."
+        return (Blocker("empty", "an empty source", f"{said} Name another source."),)
     if not any(tree.text(path) for path in tree.files):
         evidence = tuple(f"{file.path}: {file.size:,} bytes, not text" for file in list(tree.files.values())[:10])
         return (Blocker("binaries", "binary files", "It holds only binary files; nothing can be read.", evidence),)
@@ -120,4 +121,8 @@ def _undecided(tree: SourceTree) -> Blocker:
     """Nothing speaks against it, but no rule converts it either."""
     evidence = tuple(f"{path}: {file.size:,} bytes" for path, file in list(tree.files.items())[:10])
     what = "a source without skills, subagents, documentation or an OpenAPI document"
+    aside = next((p for p in tree.files if PurePosixPath(p).name.lower() == "skill.md" and not is_own(p)), None)
+    if aside is not None:
+        folder = next(part for part in directories(aside) if part.lower() in NOT_OWN)
+        return Blocker("unknown", what, f"What lies under {folder} does not count: name that folder itself.", (aside,))
     return Blocker("unknown", what, _MODEL, evidence)

@@ -123,6 +123,20 @@ def test_a_skill_without_front_matter_gets_one(write: Write, convert: Convert) -
     assert text == "---\nname: one\ndescription: Does one thing.\n---\n# One\n\nDoes one thing.\n"
 
 
+@pytest.mark.parametrize("file", ["skill.md", "Skill.md", "SKILL.MD"])
+def test_a_skill_file_called_otherwise_but_for_case_is_renamed(write: Write, convert: Convert, file: str) -> None:
+    result = convert(write({f"one/{file}": skill("name: one\ndescription: Does one.")}))
+    assert (bundle_of(result) / "skills/one/SKILL.md").is_file()
+    assert changes(result) == f"one/{file}: {file} was renamed to SKILL.md"
+
+
+def test_front_matter_that_nothing_closes_is_read_all_the_same(write: Write, convert: Convert) -> None:
+    result = convert(write({"a/SKILL.md": "---\nname: one\ndescription: Does: one.\n\n# One\n\nDo it.\n"}))
+    assert result.description == "Does: one."
+    assert "not closed" in changes(result)
+    assert (bundle_of(result) / "skills/one/SKILL.md").read_text().endswith("---\n\n# One\n\nDo it.\n")
+
+
 def test_text_in_another_encoding_is_converted(write: Write, convert: Convert) -> None:
     data = skill("name: one\ndescription: Größe").encode("latin-1")
     result = convert(write({"skills/one/SKILL.md": data}))

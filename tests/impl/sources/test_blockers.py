@@ -111,6 +111,7 @@ def test_the_kept_inputs_are_blocked(inputs: Path, folder: str, code: str) -> No
 
 def test_an_empty_source_and_one_of_binaries_say_so(write: Write) -> None:
     assert survey(write({}, "empty")).blockers[0].code == "empty"
+    assert survey(write({"README.md": ""}, "hollow")).blockers[0].code == "empty"
     binaries = survey(write({"a.bin": b"\0\1\2", "b.so": b"\x7fELF\0"}, "binaries"))
     assert binaries.blockers[0].code == "binaries"
     assert len(binaries.blockers[0].evidence) == 2
@@ -130,6 +131,13 @@ def test_an_mcp_server_is_never_made_a_documentation_agent(
     result = convert(write({**files, **more}))
     assert (result.outcome, result.capability) == ("refused", "an MCP server")
     assert "--provider" in result.reason
+
+
+def test_what_lies_among_examples_alone_is_to_be_named_itself(write: Write, convert: Convert) -> None:
+    result = convert(write({"a.py": "x = 1\n", "examples/one/SKILL.md": SKILL["skills/one/SKILL.md"]}))
+    assert result.outcome == "refused"
+    assert "name that folder" in result.reason
+    assert result.evidence == ("examples/one/SKILL.md",)
 
 
 def test_code_without_a_word_about_it_needs_a_model(write: Write, convert: Convert) -> None:

@@ -69,7 +69,12 @@ def test_of_a_project_with_code_only_its_documents_are_pages(write: Write, conve
 
 
 def test_of_a_collection_of_texts_all_are_pages(write: Write, convert: Convert) -> None:
-    files = {"knots/bowline.md": "# Bowline\n\nA loop.\n", "knots/reef.txt": "Two loops.\n", "b.adoc": "= B\n\nText.\n"}
+    files = {
+        "knots/bowline.md": "# Bowline\n\nA loop.\n",
+        "knots/reef.txt": "Two loops.\n",
+        "b.adoc": "= B\n\nText.\n",
+        "c.org": "* C\nText.\n",
+    }
     assert corpus(convert(write(files))) == set(files)
 
 

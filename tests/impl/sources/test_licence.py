@@ -33,6 +33,11 @@ SKILL = "---\nname: one\ndescription: x\n---\n"
         ("CC0 1.0 Universal\n", "CC0-1.0", "found"),
         ("Creative Commons Attribution 4.0 International\n", "CC-BY-4.0", "found"),
         ("Creative Commons Attribution-NonCommercial 4.0 International\n", None, "source_available"),
+        ("Attribution-NonCommercial-ShareAlike 4.0 International\n", None, "source_available"),
+        ("Creative Commons Attribution-NoDerivatives 4.0 International\n", None, "source_available"),
+        ("Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is "
+         "hereby granted.\n\nTHE SOFTWARE IS PROVIDED \"AS IS\"\n", "0BSD", "found"),
+        ("EUROPEAN UNION PUBLIC LICENCE v. 1.2\n", "EUPL-1.2", "found"),
         ("Business Source License 1.1\n", "BUSL-1.1", "source_available"),
         ("Elastic License 2.0\n", "Elastic-2.0", "source_available"),
         ('"Commons Clause" License Condition v1.0\n' + MIT, None, "source_available"),
@@ -69,6 +74,29 @@ def test_front_matter_and_package_manifests_may_name_it(write: Write) -> None:
                   "package.json": '{"license": "ISC"}', "b/SKILL.md": SKILL})  # fmt: skip
     assert find_licence(root, ["a"]) == {"spdx": "Apache-2.0", "status": "found", "path": "a/SKILL.md"}
     assert find_licence(root, ["b"]) == {"spdx": "ISC", "status": "found", "path": "package.json"}
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "spdx", "status"),
+    [
+        ("pyproject.toml", '[tool.poetry]\nlicense = "MIT"\n', "MIT", "found"),
+        ("pyproject.toml",
+         "[project]\nclassifiers = ['License :: OSI Approved', 'License :: OSI Approved :: ISC License (ISCL)']\n",
+         "ISC", "found"),
+        ("pyproject.toml", "[project]\nclassifiers = ['License :: Other/Proprietary License']\n", None,
+         "source_available"),
+        ("setup.cfg", "[metadata]\nname = x\nlicense = BSD-3-Clause\n", "BSD-3-Clause", "found"),
+        ("setup.py", "setup(\n    name='x',\n    license='Apache License 2.0',\n)\n", "Apache-2.0", "found"),
+        ("composer.json", '{"license": "LGPL-2.1-only"}', "LGPL-2.1-only", "found"),
+        ("package.json", '{"license": "SEE LICENSE IN LICENSE"}', None, "source_available"),
+        ("LICENSE", "\n", None, "missing"),
+    ],
+)  # fmt: skip
+def test_a_package_says_its_licence_in_its_own_way(
+    write: Write, path: str, text: str, spdx: str | None, status: str
+) -> None:
+    found = find_licence(write({"README.md": "# A\n", path: text}))
+    assert (found["spdx"], found["status"]) == (spdx, status)
 
 
 def test_code_named_like_a_licence_is_none(write: Write) -> None:
