@@ -212,13 +212,9 @@ class ArtificerApp(ActingApp):
     async def _poll(self) -> None:
         if self._ending or not self.desk.poll():
             return
-        screen = self.screen
-        if isinstance(screen, HomeScreen):
-            await screen.refresh_rows()
-        else:
-            poll = getattr(screen, "poll", None)
-            if poll is not None:
-                poll()
+        poll = getattr(self.screen, "poll", None)
+        if poll is not None:
+            poll()
 
     def get_key_display(self, binding: Binding) -> str:
         """A key as the bottom line and the help name it: `enter`, `esc`, `^p`, `F1`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -9,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.message import Message
+from textual.timer import Timer
 
 from core import SessionInfo
 from tui.desk import Desk
@@ -84,6 +87,11 @@ class HomeScreen(QuietScreen[None]):
         self._fleet = Fleet((), ())
         self._infos: dict[str, SessionInfo] = {}
         self._agents: dict[str, AgentInfo] = {}
+        self._older: dict[str, SessionInfo] = {}
+        """Sessions before the newest, which are read beside."""
+        self._cost = 0.0
+        """How long it took to read and show everything, in seconds."""
+        self._again: Timer | None = None
 
     def compose(self) -> ComposeResult:
         """A line, the list or a welcome, the composer, the keys; what does not show yet is not made yet."""
@@ -108,6 +116,8 @@ class HomeScreen(QuietScreen[None]):
     async def on_screen_resume(self) -> None:
         """What happened meanwhile."""
         await self.refresh_rows()
+        if len(self._infos) >= SHOWN_SESSIONS:
+            self.poll()
         self.call_after_refresh(self._back)
 
     def _back(self) -> None:
@@ -124,11 +134,30 @@ class HomeScreen(QuietScreen[None]):
 
     def _read(self) -> None:
         """Read the columns of sessions and agents."""
-        sessions = [self.desk.now(info) for info in self.desk.store.sessions(limit=SHOWN_SESSIONS)]
+        newest = self.desk.store.sessions(limit=SHOWN_SESSIONS)
+        for info in newest:
+            self._older.pop(info.id, None)
+        sessions = [self.desk.now(info) for info in (*self._older.values(), *newest)]
         agents = self.shelf.agents()
         self._infos = {info.id: info for info in sessions}
         self._agents = {agent.name: agent for agent in agents}
         self._fleet = fleet(sessions, agents, self.desk.host.now())
+
+    def poll(self) -> None:
+        """Something was written. A long list is read again so rarely that it takes a tenth of the time at most."""
+        if self._again is None:
+            self._again = self.set_timer(max(0.01, self._cost * 9), self._read_all)
+
+    async def _read_all(self) -> None:
+        """Read everything again: what waits for the person may be older than a thousand other sessions."""
+        begin = time.perf_counter()
+        try:
+            if len(self._infos) >= SHOWN_SESSIONS:
+                found = await asyncio.to_thread(self.desk.store.sessions)
+                self._older = {info.id: info for info in found[:-SHOWN_SESSIONS]}
+            await self.refresh_rows()
+        finally:
+            self._cost, self._again = time.perf_counter() - begin, None
 
     async def refresh_rows(self) -> None:
         """Read again, and show."""

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 
 from core import SessionInfo
 from tui.view.rows import Row, heading
 from tui.view.state import State, state_of
-from tui.view.text import Line, Tone, age, column, day, line, money, one_line, plural, safe, short, tokens
+from tui.view.text import (
+    Line,
+    Tone,
+    age,
+    column,
+    line,
+    midnight,
+    money,
+    one_line,
+    parse_time,
+    plural,
+    safe,
+    short,
+    tokens,
+)
 
 NAME_WIDTH = 18
 EARLIER_SHOWN = 200
@@ -49,8 +65,9 @@ def fleet(sessions: Sequence[SessionInfo], agents: Sequence[AgentInfo], now: str
         else:
             tops.append(info)
     groups: dict[str, list[SessionInfo]] = {"WAITING FOR YOU": [], "RUNNING": [], "DONE TODAY": [], "EARLIER": []}
+    morning = midnight(now)
     for info in tops:
-        groups[_group(info, state_of(info), now)].append(info)
+        groups[_group(info, state_of(info), morning)].append(info)
     groups["WAITING FOR YOU"].sort(key=_since)
     for name in ("DONE TODAY", "EARLIER"):
         groups[name].reverse()
@@ -64,7 +81,7 @@ def fleet(sessions: Sequence[SessionInfo], agents: Sequence[AgentInfo], now: str
     if len(earlier) > EARLIER_SHOWN:
         rows.append(heading(f"and {plural(len(earlier) - EARLIER_SHOWN, 'older session')}: artificer sessions"))
     waiting, running = len(groups["WAITING FOR YOU"]), sum(info.status == "running" for info in sessions)
-    return Fleet(tuple(rows), _headline(waiting, running, everything, now), waiting, running)
+    return Fleet(tuple(rows), _headline(waiting, running, everything, morning), waiting, running)
 
 
 def _without_cells(sessions: Sequence[SessionInfo]) -> list[SessionInfo]:
@@ -77,12 +94,17 @@ def _without_cells(sessions: Sequence[SessionInfo]) -> list[SessionInfo]:
     ]
 
 
-def _group(info: SessionInfo, state: State, now: str) -> str:
+def _today(at: str, morning: datetime | None) -> bool:
+    then = parse_time(at)
+    return then is not None and morning is not None and then >= morning
+
+
+def _group(info: SessionInfo, state: State, morning: datetime | None) -> str:
     if info.status == "running":
         return "RUNNING"
     if state.yours:
         return "WAITING FOR YOU"
-    return "DONE TODAY" if day(_since(info)) == day(now) else "EARLIER"
+    return "DONE TODAY" if _today(_since(info), morning) else "EARLIER"
 
 
 def _since(info: SessionInfo) -> str:
@@ -105,6 +127,12 @@ def _family(info: SessionInfo, children: Mapping[str, Sequence[SessionInfo]], no
 
 def session_row(info: SessionInfo, now: str, depth: int = 0) -> Row:
     """`● petstore-clerk  which operations …            2 m  51k  $0.04`"""
+    return Row(f"session:{info.id}", _words(info, depth), _figures(info, now))
+
+
+@lru_cache(maxsize=8192)
+def _words(info: SessionInfo, depth: int) -> Line:
+    """What does not change as time goes by: of thousands of sessions, most stay as they are."""
     state = state_of(info)
     indent = "  " * depth + "└ " if depth else ""
     name = session_name(info)
@@ -114,14 +142,13 @@ def session_row(info: SessionInfo, now: str, depth: int = 0) -> Row:
     if info.parent is not None and info.depth == 0 and info.kind in ("builder", "run"):
         kind = "fork "
     words = summary if info.status != "interrupted" else f"interrupted: {summary}"
-    left = line(
+    return line(
         (indent, Tone.DIM),
         (f"{state.sign} ", state.tone),
         (column(name, width) + " ", Tone.STRONG if state.yours else Tone.PLAIN),
         (kind, Tone.DIM),
         (words, Tone.PLAIN if state.yours else Tone.DIM),
     )
-    return Row(f"session:{info.id}", left, _figures(info, now))
 
 
 def _figures(info: SessionInfo, now: str) -> Line:
@@ -143,8 +170,8 @@ def agent_row(agent: AgentInfo) -> Row:
     return Row(f"agent:{agent.name}", left)
 
 
-def _headline(waiting: int, running: int, sessions: Sequence[SessionInfo], now: str) -> Line:
-    today = [info for info in sessions if day(info.started) == day(now)]
+def _headline(waiting: int, running: int, sessions: Sequence[SessionInfo], morning: datetime | None) -> Line:
+    today = [info for info in sessions if _today(info.started, morning)]
     total, unknown = Decimal(0), False
     for info in today:
         try:

@@ -145,6 +145,12 @@ def day(at: str | None) -> str:
     return "" if found is None else found.astimezone().strftime("%Y-%m-%d")
 
 
+def midnight(now: str) -> datetime | None:
+    """When the local day began."""
+    found = parse_time(now)
+    return None if found is None else found.astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+
+
 def when(at: str | None, now: str) -> str:
     """`14:02` where it was today, else `01-31 14:02`."""
     if day(at) == day(now):

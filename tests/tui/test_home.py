@@ -1,0 +1,34 @@
+"""Home: however many sessions there are, those that wait are seen and the figures are right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from core import SessionInfo
+from tests.harness.stage import Stage
+from tests.tui import scenes
+from tests.tui.conftest import calm, until
+from tests.tui.test_stops import shown
+from tui.application import ArtificerApp
+from tui.screens.home import SHOWN_SESSIONS
+
+Make = Callable[..., ArtificerApp]
+
+
+async def test_a_session_that_waits_is_seen_behind_a_thousand_later_ones(on_stage: Stage, make_app: Make) -> None:
+    waiting = scenes.asks(on_stage)
+    store = on_stage.host.store
+    columns = {"ended": on_stage.clock(), "stop": "completed"}
+    for number in range(SHOWN_SESSIONS + 5):
+        name = f"later{number:06}"
+        store.create_session(SessionInfo(id=name, kind="run", started=on_stage.clock(), usd="0.01"), [])
+        store.append(name, [], columns)
+        store.release(name)
+    app = make_app(on_stage)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await calm(pilot)
+        await until(pilot, lambda: "1 waiting" in shown(app), "it is counted")
+        assert scenes.ASK.split("?")[0] in shown(app)
+        assert "$10.09 today" in shown(app)  # four cents of its own
+        store.append(waiting, [], {"stop": "completed"})
+        await until(pilot, lambda: "0 waiting" in shown(app), "what another process does to it is seen")
