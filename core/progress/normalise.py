@@ -108,7 +108,7 @@ _BY_WORD: Final = tuple(
         (" over ", r"\(x\d+ over ", "(over "),
         (" +", r"(?m)^\d\d:\d\d(?= \+\d)", "<time>"),
         (") :", r"\(\d{2,7}\) :", "<pid> :"),
-        (" --- [", r"[0-9](?<!\w.)\d{1,6} --- \[", "<pid> --- ["),
+        (" --- [", r"[0-9](?<!\w.)\d{0,6} --- \[", "<pid> --- ["),
         (
             "年 月 日 時 时 分 秒",
             r"[0-9](?<![A-Za-z0-9_.].)\d*(?:\.\d+)?[年月日時时分秒](?:\d{1,2}[月日時时分秒])*",
@@ -117,7 +117,7 @@ _BY_WORD: Final = tuple(
         ("panicked", r"\(\d+\)(?= panicked)", "<pid>"),
         (
             "Segm Kill Abort Termin Bus Illeg Float Trace",
-            r"[0-9](?<!\w.)\d{1,6} (?=Segmentation f|Killed|Aborted|Terminated|Bus e|Illegal i|Floating p|Trace/)",
+            r"[0-9](?<!\w.)\d{0,6} (?=Segmentation f|Killed|Aborted|Terminated|Bus e|Illegal i|Floating p|Trace/)",
             "<pid> ",
         ),
         (
@@ -190,6 +190,9 @@ _LINES: Final = tuple(
         ("M S C X", r"(?m)^\d+:[MSCX] (?=<time>)", ""),
         ("$", r"\$(?<=[A-Za-z$]\$)\d+", "$<n>"),
         ("#", r"#\d{5,}\b", "#<id>"),
+        # processes of a sandbox have small numbers
+        ("<time>", r"(<time>(?:[\]\s|,-]{0,3}|[^\n\[]{1,40}(?=\[\d\]:)))\[\d{1,2}\]", r"\1<pid>"),
+        ("/proc/", r"/proc/\d+\b", "/proc/<pid>"),
         ("Hunk", r"Hunk #\d+ FAILED at \d+", "Hunk FAILED"),
         ("@@", r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", "@@"),
         ("|", r"(?m)^ *\d+ ?\|", "|"),

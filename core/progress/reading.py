@@ -206,7 +206,7 @@ def _failure(output: str, text: str, head: str, tail: str, tool: str, args: Any,
         exact = mask("\n".join((*first, "", *last)))
     else:
         masked = mask(head)
-        first, last, rest = _salient(masked), [], skeleton(masked)
+        first, last, rest = _salient(masked), [], skeleton(_MASKED.sub("", masked))
         exact = "\n".join(first)
     cores = [_core(line) for line in mask_lines(exact).split("\n")]
     everything = "\n".join(sorted({core for core in cores if core}))
