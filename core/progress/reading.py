@@ -125,7 +125,8 @@ class Answer:
     `negative` says "nothing there", `brief` is what many things have in common ("MIT"), `long` is too much to be a
     coincidence. `bare` is little but times, ids and the like, so that they are what was asked for. `failures` are
     (key, weight) under which a failure is counted, the most exact first; `lines` tells failures apart that differ in
-    line numbers; `shape` is equal for failures that differ in nothing but what was asked for, 0 where they do not repeat it.
+    line numbers; `shape` is equal for failures that differ in nothing but what was asked for, 0 where they do not
+    repeat it.
     """
 
     key: int
