@@ -153,9 +153,15 @@ class HomeScreen(QuietScreen[None]):
         begin = time.perf_counter()
         try:
             if len(self._infos) >= SHOWN_SESSIONS:
+                rows = self.query_one(RowList)
+                top = not self._older and rows.cursor <= 1
                 found = await asyncio.to_thread(self.desk.store.sessions)
                 self._older = {info.id: info for info in found[:-SHOWN_SESSIONS]}
-            await self.refresh_rows()
+                await self.refresh_rows()
+                if top:  # nobody has chosen another row yet: the first of all has the cursor
+                    rows.action_edge(-1)
+            else:
+                await self.refresh_rows()
         finally:
             self._cost, self._again = time.perf_counter() - begin, None
 

@@ -70,11 +70,14 @@ class RowList(ToneView):
         if rows == self.rows:
             return
         key, before = self.key, self.cursor
+        seen = self._in_view(before)
         self.rows = rows
         self.virtual_size = Size(0, len(rows))
         self.cursor = next((n for n, row in enumerate(rows) if row.key == key and key), -1)
         if self.cursor < 0:
             self.cursor = self._nearest(max(before, 0), 1)
+        if seen and not self._in_view(self.cursor):
+            self._scroll_to_cursor()
         self.refresh()
         if self.key != key:
             self.post_message(self.Moved(self, self.key))
@@ -106,11 +109,18 @@ class RowList(ToneView):
         if number == self.cursor or not 0 <= number < len(self.rows):
             return
         self.cursor = number
+        self._scroll_to_cursor()
+        self.refresh()
+        self.post_message(self.Moved(self, self.key))
+
+    def _in_view(self, number: int) -> bool:
+        return 0 <= number - self.scroll_offset.y < self.size.height
+
+    def _scroll_to_cursor(self) -> None:
+        number = self.cursor
         # A heading right above comes into view with its first row.
         top = number - 1 if number and self.rows[number - 1].heading else number
         self.scroll_to_region(Region(0, top, 1, number - top + 1), animate=False, force=True)
-        self.refresh()
-        self.post_message(self.Moved(self, self.key))
 
     # --- keys --------------------------------------------------------------------------------------
 
