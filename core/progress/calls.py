@@ -14,12 +14,13 @@ JSON_MOST: Final = 8_000  # characters up to which JSON is read as such
 class Call:
     """A call: equal keys where only what is cosmetic differs.
 
-    `text` is a preview, `sleeps` are the seconds it waits, `target` is the tool and the file it names, or None;
+    `text` is a preview of that and `shown` one of what was called, `sleeps` are the seconds it waits, `target` is the tool and the file it names, or None;
     `query` are the words it asks in.
     """
 
     key: int
     text: str
+    shown: str
     sleeps: float
     target: tuple[str, str] | None = None
     query: str = ""
@@ -66,6 +67,7 @@ def read_call(tool: str, args: Any) -> Call:
     sleeps = 0.0
     target = None
     query = ""
+    commands: dict[str, str] = {}
     if isinstance(args, dict):
         query = "\n".join(as_text(args[name]) for name in sorted(_QUERIES & args.keys()))[:_ARGS_MOST]
         named = next((args[name] for name in _FILES if isinstance(args.get(name), str)), None)
@@ -80,6 +82,7 @@ def read_call(tool: str, args: Any) -> Call:
                 kept = {**kept, name: f"{value[:150]}…{hash(value)}"}
             elif len(value) <= _COMMAND_MOST and str(name).lower() in _COMMANDS:
                 sleeps += _slept(value)
+                commands[name] = value
                 kept = {**kept, name: _cosmetic(value)}
         text = canonical(kept)
     elif isinstance(args, str) and len(args) <= _COMMAND_MOST:
@@ -87,7 +90,8 @@ def read_call(tool: str, args: Any) -> Call:
         text = _cosmetic(args)
     else:
         text = canonical(args)
-    return Call(hash((tool, text)), f"{tool} {text[:150]}", sleeps, target, query)
+    shown = canonical({**kept, **commands}) if commands else args if isinstance(args, str) else text
+    return Call(hash((tool, text)), f"{tool} {text[:150]}", f"{tool} {shown[:150]}", sleeps, target, query)
 
 
 def _cosmetic(command: str) -> str:

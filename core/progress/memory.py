@@ -76,8 +76,8 @@ class Tally:
     def met(self, where: int, turn: int, call: Call | None) -> bool:
         """Note one more meeting; False where this turn has been counted already."""
         self.last = where
-        if call is not None and call.text not in self.calls and len(self.calls) < 4:
-            self.calls.append(call.text)
+        if call is not None and len(self.calls) < 4 and call.shown not in self.calls:
+            self.calls.append(call.shown)
         if turn == self.turn:
             return False
         self.turn = turn

@@ -86,7 +86,7 @@ def workspace(state: State, step: Step, seen: Seen, where: int) -> list[Finding]
     text = f"the workspace returned to an earlier state ({digest[:80]})"
     return [
         Finding(
-            level, "workspace_return", 0, text, -(-state.returns // 4), state.returns_first, where, (seen.call.text,)
+            level, "workspace_return", 0, text, -(-state.returns // 4), state.returns_first, where, (seen.call.shown,)
         )
     ]
 
@@ -192,7 +192,7 @@ def cycle(state: State, seen: Seen, new_turn: bool, where: int) -> list[Finding]
     cycles = state.cycles
     if new_turn or not state.turn_pairs or not cycles.elements:
         state.turn_pairs.add(seen.pair)
-        cycles.push(seen.pair, f"{seen.call.text[:80]} → {seen.answer.text[:60]}", where)
+        cycles.push(seen.pair, f"{seen.call.shown[:80]} → {seen.answer.text[:60]}", where)
     elif seen.pair not in state.turn_pairs and len(state.turn_pairs) < 64:
         state.turn_pairs.add(seen.pair)
         cycles.replace(hash(frozenset(state.turn_pairs)))
@@ -260,7 +260,7 @@ def nothing_new(state: State, seen: Seen, measured: bool, where: int) -> list[Fi
     level = _due(state.stale, NOTHING_NEW)
     if level is None:
         return []
-    calls = tuple(dict.fromkeys(list(state.cycles.labels)[-4:])) or (seen.call.text,)
+    calls = tuple(dict.fromkeys(list(state.cycles.labels)[-4:])) or (seen.call.shown,)
     count = state.stale // 10
     return [Finding(level, "nothing_new", 0, seen.answer.text, count, state.stale_first, where, calls)]
 

@@ -122,6 +122,13 @@ def test_evidence_keeps_the_quotes_and_brackets_of_what_a_failure_names(line: st
     assert shown in verdict.evidence["failure"]
 
 
+def test_evidence_shows_calls_as_they_were_made() -> None:
+    command = 'echo "try again"; ./deploy --now; exit 7  # attempt'
+    found = verdicts([bad(command, "deploy failed: lock held")] * 4)
+
+    assert found[-1].evidence["calls"] == [f"run_sandbox {json.dumps({'command': command}, separators=(',', ':'))}"]
+
+
 def test_evidence_counts_steps_from_the_start_of_the_guard() -> None:
     steps = [sh("pwd", "/work"), Step("user"), Step("compact"), *[sh("ls", "a")] * 6]
 
