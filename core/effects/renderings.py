@@ -25,6 +25,8 @@ _SHORT_ESCAPES: Final = {
 _ZEROS: Final = 8
 # Units that a place must match before the whole pattern, which is costly to compile, is tried there.
 _HEAD: Final = 4
+LONG_RUN: Final = 64
+"""Bytes of it that must stand at a place, where it does not stand whole, before it is worth more than the next byte."""
 
 
 class Unit(NamedTuple):
@@ -36,14 +38,26 @@ class Unit(NamedTuple):
 
 class Rendering:
     """A secret in one family of encodings. `longest` is the most bytes it takes, `lead` the bytes that may
-    stand just before and hold some of its bits."""
+    stand just before and hold some of its bits. `plain` is it with nothing escaped, `turns` are the bytes at which
+    it may be spelled in another way."""
 
-    def __init__(self, units: Sequence[Unit], joiner: Unit, tail: bytes = b"", lead: bytes = b"") -> None:
+    def __init__(
+        self,
+        units: Sequence[Unit],
+        joiner: Unit,
+        tail: bytes = b"",
+        lead: bytes = b"",
+        *,
+        plain: bytes = b"",
+        turns: bytes = b"",
+    ) -> None:
         self.longest = sum(unit.longest for unit in units) + joiner.longest * len(units) + 1
         self.lead = lead
         self._source = joiner.pattern.join(unit.pattern for unit in units) + tail
         self._head = re.compile(joiner.pattern.join(unit.pattern for unit in units[:_HEAD]), re.DOTALL)
         self._whole: re.Pattern[bytes] | None = None
+        spelled = b"|".join(sorted({unit.pattern for unit in units}))
+        self._runs = Runs(plain, turns, joiner.pattern + b"(?:" + spelled + b")")
 
     def find(self, data: bytes, start: int, stop: int) -> tuple[int, int] | None:
         """(start, end) of the first place that begins in `start <= place < stop`, without its lead."""
@@ -55,15 +69,68 @@ class Rendering:
                 self._whole = re.compile(self._source, re.DOTALL)
             if whole := self._whole.match(data, head.start()):
                 return whole.span()
-            start = head.start() + 1
+            start = self._runs.after(data, head.start())
         return None
+
+
+class Runs:
+    """Where to go on after a place at which a long part of a secret stood: one that repeats itself (a letter many
+    times) would else be tried in full at every byte of it. As Knuth, Morris and Pratt do it, for text in which
+    nothing is escaped; elsewhere at the next byte."""
+
+    def __init__(self, plain: bytes, turns: bytes, spelled: bytes) -> None:
+        self._plain = b"" if set(plain) & set(turns) else plain
+        self._turns = frozenset(turns)
+        self._spelled = spelled
+        self._another: re.Pattern[bytes] | None = None
+        self._borders: list[int] = []
+
+    def after(self, data: bytes, start: int) -> int:
+        """The first place after `start`, where it does not stand, at which it may begin."""
+        if data[start : start + LONG_RUN] != self._plain[:LONG_RUN] or len(self._plain) <= LONG_RUN:
+            return start + 1
+        plain, borders = self._plain, self._borders or self._look()
+        at, known = start + LONG_RUN, LONG_RUN  # data[at - known : at] is the beginning of it
+        while at < len(data):
+            byte = data[at]
+            if byte in self._turns and self._may_turn(data, at):
+                return max(at - known, start + 1)
+            while known and byte != plain[known]:
+                known = borders[known]
+            if byte == plain[known]:
+                known += 1
+            at += 1
+            if known == len(plain) and at - known > start:
+                return at - known
+            if known < LONG_RUN and at - known > start:
+                return at - known
+            if known == len(plain):
+                known = borders[known]
+        return at
+
+    def _may_turn(self, data: bytes, at: int) -> bool:
+        """Whether a character of it begins here, spelled in some way."""
+        if self._another is None:
+            self._another = re.compile(self._spelled, re.DOTALL)
+        return self._another.match(data, at) is not None
+
+    def _look(self) -> list[int]:
+        """For each length of a beginning of it, the longest shorter one that ends it too."""
+        borders, border = [0, 0], 0
+        for byte in self._plain[1:]:
+            while border and byte != self._plain[border]:
+                border = borders[border]
+            border += byte == self._plain[border]
+            borders.append(border)
+        self._borders = borders
+        return borders
 
 
 @lru_cache(maxsize=64)
 def renderings(secret: str) -> tuple[Rendering, ...]:
     """Every family for one secret: its characters raw or escaped, Base64 at each alignment, hexadecimal."""
     raw = secret.encode("utf-8")
-    characters = Rendering([_character(c) for c in secret], Unit(b"", 0))
+    characters = Rendering([_character(c) for c in secret], Unit(b"", 0), plain=raw, turns=b"%\\&+")
     return (characters, *(_base64(raw, before) for before in range(3)), _hexadecimal(raw))
 
 
@@ -136,7 +203,7 @@ def _hex_digits(digits: str) -> bytes:
 
 def _hexadecimal(raw: bytes) -> Rendering:
     units = [Unit(_hex_digits(f"{byte:02x}"), 2) for byte in raw]
-    return Rendering(units, Unit(b"[ :,_-]?", 1))
+    return Rendering(units, Unit(b"[ :,_-]?", 1), plain=raw.hex().encode(), turns=b" :,_-ABCDEF")
 
 
 def _base64(raw: bytes, before: int) -> Rendering:
@@ -149,7 +216,8 @@ def _base64(raw: bytes, before: int) -> Rendering:
     lead = _partial(coded[first - 1], mask=(1 << (first * 6 - before * 8)) - 1) if before else b""
     spare = 6 - end % 6
     tail = b"" if spare == 6 else b"(?:%s[%s])?" % (_WRAP.pattern, re.escape(_partial(coded[last], 63 & -(1 << spare))))
-    return Rendering([_base64_digit(digit) for digit in coded[first:last]], _WRAP, tail, lead)
+    plain, turns = coded[first:last], b"%\\&+-/_\r\n"
+    return Rendering([_base64_digit(digit) for digit in plain], _WRAP, tail, lead, plain=plain, turns=turns)
 
 
 # Base64 is wrapped in mail and by many command lines, and the line ends may be escaped in JSON.

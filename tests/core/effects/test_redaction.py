@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.effects.redaction import Redactor, redact
+from core.effects.renderings import renderings
 
 SECRET = 'sk-Ab3/+=&<"\\ é€😀%41~'
 LABEL = b"[redacted:token]"
@@ -209,3 +210,29 @@ def test_without_secrets_everything_passes_at_once() -> None:
 
 def test_its_repr_names_secrets_and_shows_none() -> None:
     assert repr(Redactor({"token": SECRET})) == "Redactor(token)"
+
+
+@given(
+    st.sampled_from(["a" * 90, "ab" * 45, "abc" * 30 + "a", "a" * 89 + "b", "6%" * 45, "é" * 45]),
+    st.lists(st.tuples(st.integers(0, 90), st.sampled_from(["", "b", "a", "%", " ", "\n"])), max_size=8),
+    st.lists(st.integers(0, 700), max_size=4),
+)
+def test_a_secret_that_repeats_itself_is_found_among_near_misses_of_it(
+    secret: str, pieces: list[tuple[int, str]], cuts: list[int]
+) -> None:
+    data = "".join(secret[:length] + after for length, after in pieces).encode()
+    assert in_pieces(data, cuts, {"k": secret}) == data.replace(secret.encode(), b"[redacted:k]")
+
+
+def test_a_secret_that_repeats_itself_is_found_where_it_is_escaped_in_part() -> None:
+    data = b"a" * 89 + b"b" + b"a" * 83 + b"%61" * 9
+    assert redact(data, {"k": "a" * 90}) == b"a" * 89 + b"b[redacted:k]%61%61"
+
+
+def test_a_near_miss_of_a_secret_that_repeats_itself_is_passed_over_at_once() -> None:
+    characters, *_ = renderings("a" * 16_384)
+    miss = b"a" * 16_383 + b"b"
+    assert characters._runs.after(miss * 2, 0) == 16_384
+    assert characters._runs.after(b"a" * 16_383, 0) == 16_383
+    assert characters._runs.after(b"a" * 100 + b"%61" + b"a" * 16_383, 0) == 1  # it may go on escaped
+    assert renderings("ab" * 50)[0]._runs.after(b"ab" * 49 + b"aab", 0) == 99
