@@ -14,8 +14,8 @@ JSON_MOST: Final = 8_000  # characters up to which JSON is read as such
 class Call:
     """A call: equal keys where only what is cosmetic differs.
 
-    `text` is a preview of that and `shown` one of what was called, `sleeps` are the seconds it waits, `target` is the tool and the file it names, or None;
-    `query` are the words it asks in.
+    `text` is a preview of that and `shown` one of what was called, `sleeps` are the seconds it waits, `target` is the
+    tool and the file it names, or None; `query` are the words it asks in.
     """
 
     key: int
