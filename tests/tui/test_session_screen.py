@@ -90,6 +90,19 @@ async def test_a_pane_that_is_named_beside_the_others_is_shown_and_fed(
         assert "Counting" in shown(app)
 
 
+@pytest.mark.parametrize("key", ["pageup", "up", "home"])
+async def test_what_is_older_comes_though_there_is_nothing_to_scroll(on_stage: Stage, make_app: Make, key: str) -> None:
+    app = make_app(on_stage, scenes.long_session(on_stage, 400))
+    async with app.run_test(size=(200, 150)) as pilot:
+        await calm(pilot)
+        pane = app.screen.query_one(ChatPane)
+        assert pane.max_scroll_y == 0
+        before = len(pane.widgets)
+        pane.focus()
+        await pilot.press(key)
+        await until(pilot, lambda: len(pane.widgets) > before, "older ones are shown")
+
+
 async def test_events_that_come_while_reading_back_do_not_move_what_is_read(on_stage: Stage, make_app: Make) -> None:
     name = scenes.long_session(on_stage, 200)
     app = make_app(on_stage, name)

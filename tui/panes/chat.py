@@ -154,7 +154,8 @@ class ChatPane(VerticalScroll):
         """The last window, from what is loaded."""
         self._behind = False
         await self._drop(list(self.widgets))
-        await self._mount(list(self.blocks.values())[-WINDOW:])
+        shown = max(PAGE, min(WINDOW, self.app.size.height // 2))  # as many as may be seen; each takes its time
+        await self._mount(list(self.blocks.values())[-shown:])
         self._following = True
         self.call_after_refresh(self._hold_end)
 
@@ -170,6 +171,23 @@ class ChatPane(VerticalScroll):
         """Scroll by a page, from wherever the focus is."""
         self.anchor(False)
         self.scroll_relative(y=step * max(1, self.size.height - 1), animate=False)
+        if step < 0:
+            self._at_top()
+
+    def action_scroll_up(self) -> None:
+        """Up; at the very top, to what is older."""
+        self._at_top()
+        super().action_scroll_up()
+
+    def action_page_up(self) -> None:
+        """A page up, likewise."""
+        self._at_top()
+        super().action_page_up()
+
+    def action_scroll_home(self) -> None:
+        """To the top of what is shown, and on."""
+        self._at_top()
+        super().action_scroll_home()
 
     # --- the beginning -----------------------------------------------------------------------------
 
@@ -185,6 +203,10 @@ class ChatPane(VerticalScroll):
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Scrolling up at the very top asks too."""
+        self._at_top()
+
+    def _at_top(self) -> None:
+        """Where there is nothing to scroll, nothing tells that the top is reached."""
         if self.scroll_offset.y == 0:
             self._want_older()
 
