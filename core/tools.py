@@ -51,7 +51,7 @@ def ask_user() -> Tool:
         schema(
             ("message",),
             message=_WORD,
-            options={"type": "array", "items": option, "maxItems": 100},
+            options={"type": "array", "items": {"anyOf": [option, _WORD]}, "maxItems": 100},
             recommended=_TEXT,
             multiple={"type": "boolean", "description": "several options may be taken"},
             free_text={"type": "boolean", "description": "words of the person's own are an answer too"},
@@ -59,7 +59,8 @@ def ask_user() -> Tool:
     )
 
     async def run(args: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        options = tuple(Option(o["id"], o["label"]) for o in args.get("options", ()))
+        said = args.get("options", ())
+        options = tuple(Option(o, o) if isinstance(o, str) else Option(o["id"], o["label"]) for o in said)
         if len({o.id for o in options}) != len(options):
             return ToolOutput("Two options have the same id. Give each its own.", ok=False)
         recommended = args.get("recommended")

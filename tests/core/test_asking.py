@@ -226,6 +226,16 @@ async def test_several_options_may_be_taken_where_the_question_says_so(
     assert json.loads(stage.results()[question.id])["choice"] == choice
 
 
+async def test_options_that_are_plain_words_are_their_own_ids(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [[question := ask(options=["red wine", "water"], recommended="water")], "done"])
+    first = await stage.run("Serve")
+    assert first.record.waiting is not None
+    assert [(o.id, o.label) for o in first.record.waiting.options] == [("red wine", "red wine"), ("water", "water")]
+    assert first.record.waiting.recommended == "water"
+    await stage.answer("2")
+    assert json.loads(stage.results()[question.id])["choice"] == ["water"]
+
+
 async def test_an_answer_that_fits_no_option_asks_again_where_no_words_are_taken(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [[ask(free_text=False)], "done"])
     first = await stage.run("Serve")
