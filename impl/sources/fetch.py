@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from impl.sources.git import clone, head_commit
+from impl.sources.git import clone, head_commit, head_has_files
 from impl.sources.licence import is_licence_file
 from impl.sources.refs import parse_reference
 from impl.sources.tree import SourceFile, list_tree, read_bytes, words
@@ -150,6 +150,8 @@ def _clear(dest: Path, made: bool) -> None:
 
 
 def _choose(source: Path, caps: Caps, skip: Collection[str]) -> tuple[list[tuple[Path, SourceFile]], list[str]]:
+    if source.exists() and not source.is_file() and not source.is_dir():
+        raise SourceError("not_readable", f"{source} is neither a folder nor a file.", "Name another source.")
     if source.is_file():
         info = source.stat()
         one = SourceFile(source.name, info.st_size, bool(info.st_mode & 0o100))
@@ -178,7 +180,7 @@ def _choose(source: Path, caps: Caps, skip: Collection[str]) -> tuple[list[tuple
         raise _too_large(f"{source} has {total / 1e6:,.0f} MB, more than {caps.bytes / 1e6:,.0f}")
     chosen = _without_pointers(source, fitting, notes)
     if not chosen:
-        raise _nothing(source)
+        raise _nothing(source, notes)
     return [(source / file.path, file) for file in chosen], notes
 
 
@@ -217,14 +219,15 @@ def _without_pointers(source: Path, files: list[SourceFile], notes: list[str]) -
     return kept
 
 
-def _nothing(source: Path) -> SourceError:
-    if (source / ".git").exists() and head_commit(source) is not None:
+def _nothing(source: Path, notes: list[str]) -> SourceError:
+    if (source / ".git").exists() and head_commit(source) is not None and head_has_files(source):
         return SourceError(
             "blobs_missing",
             f"{source} has commits, but none of their files are checked out.",
             "Run `git checkout HEAD -- .` there, or clone it anew.",
         )
-    return SourceError("empty", "It holds no files that count.", "Name another source.")
+    said = f" ({'; '.join(notes[:3])})" if notes else ""
+    return SourceError("empty", f"It holds no files that count{said}.", "Name another source.")
 
 
 def _copy_files(

@@ -34,6 +34,8 @@ _MISSING = re.compile(
     r"|object file .* is empty|lazy fetching disabled|promisor remote|invalid object|loose object",
     re.IGNORECASE,
 )
+_LONGEST_OUTPUT = 50_000_000
+"""Bytes that one git command may print: trees that hold each other list as many files as anybody likes."""
 _FOREIGN = "dubious ownership"
 _NO_HOST = re.compile(r"could not resolve (?:host|proxy): ([^\s'\"]+)", re.IGNORECASE)
 _NOT_THERE = re.compile(
@@ -67,7 +69,23 @@ def safe_environment(home: Path, protocol: str = "none") -> dict[str, str]:
 
 def head_commit(repository: Path) -> str | None:
     """The commit that `HEAD` of a repository's top (or git directory) names; None without one or without git."""
-    command = ["git", *_SAFE, "-c", "safe.directory=*", "rev-parse", "--verify", "--quiet", "HEAD^{commit}"]
+    text = (
+        (_ask(repository, "rev-parse", "--verify", "--quiet", "HEAD^{commit}") or b"")
+        .decode("ascii", "replace")
+        .strip()
+    )
+    return text if re.fullmatch(r"[0-9a-f]{40,64}", text) else None
+
+
+def head_has_files(repository: Path) -> bool:
+    """Whether the commit that `HEAD` names has files (links and submodules are none), or cannot say."""
+    listed = _ask(repository, "ls-tree", "-r", "-z", "HEAD")
+    return listed is None or any(entry.startswith(b"100") for entry in listed.split(b"\0"))
+
+
+def _ask(repository: Path, *arguments: str) -> bytes | None:
+    """What git says of a repository where it lies; None where it fails or is not installed."""
+    command = ["git", *_SAFE, "-c", "safe.directory=*", *arguments]
     environment = safe_environment(Path("/nonexistent")) | {"GIT_CEILING_DIRECTORIES": str(repository.parent)}
     try:
         done = subprocess.run(
@@ -81,8 +99,7 @@ def head_commit(repository: Path) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    text = done.stdout.decode("ascii", "replace").strip()
-    return text if done.returncode == 0 and re.fullmatch(r"[0-9a-f]{40,64}", text) else None
+    return done.stdout if done.returncode == 0 else None
 
 
 async def clone(
@@ -103,7 +120,10 @@ async def clone(
     commit = await asyncio.to_thread(head_commit, git_dir)
     if commit is None:
         return tree, None, [], []
-    links, notes = _special_entries(await runner.run("ls-tree", "-r", "-l", "-z", commit), max_bytes)
+    listing = await runner.run("ls-tree", "-r", "-l", "-z", commit)
+    if not listing:
+        return tree, commit, [], []
+    links, notes = _special_entries(listing, max_bytes)
     await runner.run("checkout", "--force", commit, "--", ".")
     return tree, commit, links, notes
 
@@ -184,7 +204,7 @@ class _Runner:
         assert process.stdout is not None
         assert process.stderr is not None
         tail: list[str] = []
-        output = asyncio.create_task(process.stdout.read())
+        output = asyncio.create_task(_bounded(process.stdout))
         report = asyncio.create_task(self._report(process.stderr, tail))
         ended = asyncio.create_task(process.wait())
         pending: set[asyncio.Task[Any]] = {output, report, ended}
@@ -193,6 +213,8 @@ class _Runner:
                 await self._check_bounds()
                 left = self.deadline - asyncio.get_running_loop().time()
                 _, pending = await asyncio.wait(pending, timeout=max(0.0, min(left, 0.5)))
+                if output.done():
+                    output.result()  # of too much there is no end to wait for
         finally:
             for task in pending:
                 task.cancel()
@@ -224,6 +246,20 @@ class _Runner:
                     self.progress(line)
         if rest.strip():
             tail.append(_printable(rest))
+
+
+async def _bounded(stream: asyncio.StreamReader) -> bytes:
+    """All that comes. Raises SourceError `too_large`."""
+    data = bytearray()
+    while chunk := await stream.read(1 << 16):
+        data += chunk
+        if len(data) > _LONGEST_OUTPUT:
+            raise SourceError(
+                "too_large",
+                "The repository holds more files than are brought in.",
+                "Clone it yourself and give the folder that matters.",
+            )
+    return bytes(data)
 
 
 def _printable(line: str) -> str:

@@ -16,6 +16,10 @@ _MANIFESTS = words(
     " composer.json cmakelists.txt mix.exs package.swift"
 )
 _TOOLING = frozenset({"scripts", "script", "tools", "hack", "ci", "bin", "build", "install"})
+_SUBMODULES = (
+    "It holds nothing but submodules, which are not fetched. Clone it with them (`git clone --recurse-submodules`) and "
+    "give the folder."
+)
 _MODEL = "Rules alone cannot convert this. It needs a model: choose a provider."
 
 Found = Mapping[str, tuple[Candidate, ...]]
@@ -119,6 +123,8 @@ def _blockers(tree: SourceTree, found: Found, kinds: Sequence[str]) -> tuple[Blo
 
 def _undecided(tree: SourceTree) -> Blocker:
     """Nothing speaks against it, but no rule converts it either."""
+    if all(path.startswith(".git") for path in tree.files) and ".gitmodules" in tree.files:
+        return Blocker("empty", "a source without files of its own", _SUBMODULES, (".gitmodules",))
     evidence = tuple(f"{path}: {file.size:,} bytes" for path, file in list(tree.files.items())[:10])
     what = "a source without skills, subagents, documentation or an OpenAPI document"
     aside = next((p for p in tree.files if PurePosixPath(p).name.lower() == "skill.md" and not is_own(p)), None)

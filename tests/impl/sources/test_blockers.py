@@ -133,6 +133,12 @@ def test_an_mcp_server_is_never_made_a_documentation_agent(
     assert "--provider" in result.reason
 
 
+def test_a_source_of_submodules_alone_says_how_to_bring_them(write: Write, convert: Convert) -> None:
+    result = convert(write({".gitmodules": '[submodule "a"]\n\tpath = a\n'}))
+    assert result.outcome == "refused"
+    assert "--recurse-submodules" in result.reason
+
+
 def test_what_lies_among_examples_alone_is_to_be_named_itself(write: Write, convert: Convert) -> None:
     result = convert(write({"a.py": "x = 1\n", "examples/one/SKILL.md": SKILL["skills/one/SKILL.md"]}))
     assert result.outcome == "refused"

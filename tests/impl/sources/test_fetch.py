@@ -180,6 +180,25 @@ async def test_a_repository_with_nothing_checked_out_says_so(
     assert await code_of(root, tmp_path / "dest") == "blobs_missing"
 
 
+@pytest.mark.parametrize("held", ["nothing", "links"])
+async def test_a_repository_whose_commit_holds_no_file_is_empty(
+    write: Write, git: Callable[..., str], commit_all: Callable[[Path], str], tmp_path: Path, held: str
+) -> None:
+    root = write({})
+    if held == "links":
+        (root / "README.md").symlink_to("/etc/hostname")
+        commit_all(root)
+    else:
+        git(root, "init", "--quiet")
+        git(root, "commit", "--quiet", "--allow-empty", "--message", "x")
+    assert await code_of(root, tmp_path / "dest") == "empty"
+    assert await code_of(f"file://{root}", tmp_path / "dest") == "empty"
+
+
+async def test_a_device_is_no_source(tmp_path: Path) -> None:
+    assert await code_of("/dev/null", tmp_path / "dest") == "not_readable"
+
+
 async def test_a_repository_that_lost_an_object_says_so(
     write: Write, commit_all: Callable[[Path], str], git: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -198,6 +217,19 @@ async def test_an_empty_folder_and_an_empty_repository_are_empty(
     git(root, "init", "--quiet")
     assert await code_of(root, tmp_path / "dest") == "empty"
     assert await code_of(f"file://{root}", tmp_path / "dest") == "empty"
+
+
+async def test_trees_in_trees_that_list_files_without_end_are_refused(
+    write: Write, commit_all: Callable[[Path], str], git: Callable[..., str], tmp_path: Path
+) -> None:
+    root, made = write({"README.md": "Hello.\n"}), tmp_path / "made"
+    commit_all(root)
+    tree = git(root, "rev-parse", "HEAD^{tree}")
+    for _ in range(9):
+        made.write_bytes(b"".join(b"40000 d%d\0" % number + bytes.fromhex(tree) for number in range(10)))
+        tree = git(root, "hash-object", "-t", "tree", "-w", str(made))
+    git(root, "update-ref", "HEAD", git(root, "commit-tree", tree, "-m", "A thousand million files"))
+    assert await code_of(f"file://{root}", tmp_path / "dest") == "too_large"
 
 
 async def test_what_is_not_there_is_not_found(write: Write, tmp_path: Path) -> None:
