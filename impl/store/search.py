@@ -2,14 +2,16 @@
 
 Indexing at append would make each append several times slower, so it happens here, in short transactions
 that let other writers in between. Where there is no index (a read-only home, SQLite without FTS5) or it
-finds nothing (part of a word, scripts without spaces), the bodies themselves are scanned.
+finds nothing (part of a word, scripts without spaces), the bodies themselves are scanned. Where part of the file is
+damaged, events are read one by one, and what cannot be read is left out.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from core import Event, SearchHit, StoreError
@@ -24,6 +26,8 @@ _INDEX: Final = (
 _BATCH: Final = 500
 _INDEXED_CHARACTERS: Final = 200_000
 _AROUND: Final = 60
+#: A session whose last number is higher has a damaged one.
+_MOST_EVENTS: Final = 1_000_000
 
 
 class Search(Part):
@@ -38,7 +42,12 @@ class Search(Part):
         words = text.split()
         if not words or limit <= 0:
             return []
-        hits = self._indexed(words, limit) if self._update_index() else []
+        try:
+            hits = self._indexed(words, limit) if self._update_index() else []
+        except StoreError as error:
+            if error.code != "damaged":
+                raise
+            hits = []
         return hits or list(_take(self._scan(text), limit))
 
     def _update_index(self) -> bool:
@@ -68,9 +77,10 @@ class Search(Part):
         base = sid << SEQ_BITS
         while indexed < last:
             upto = min(last, indexed + _BATCH)
-            rows = self._db.rows(
+            rows = self._or_singly(
                 f"SELECT id, at, kind, body FROM event WHERE id > ? AND id <= ? AND kind IN {_KINDS}",
                 (base | indexed, base | upto),
+                partial(range, (base | indexed) + 1, (base | upto) + 1),
             )
             texts = [(row[0], _said(row)[:_INDEXED_CHARACTERS]) for row in rows]
             with self._db as execute:
@@ -87,12 +97,15 @@ class Search(Part):
 
     def _indexed(self, words: list[str], limit: int) -> list[SearchHit]:
         query = " ".join('"' + word.replace('"', '""') + '"*' for word in words)
-        rows = self._db.rows(
+        found = "SELECT rowid FROM words WHERE words MATCH ?"
+        rows = self._or_singly(
             "SELECT e.id, e.at, e.kind, e.body FROM words JOIN event e ON e.id = words.rowid"
             " WHERE words MATCH ? ORDER BY e.at DESC, e.id DESC LIMIT ?",
             (query, limit),
+            lambda: [number for (number,) in self._db.rows(found, (query,))],
         )
-        return [self._hit(row, _said(row), words) for row in rows]
+        newest = sorted(rows, key=lambda row: (str(row[1]), row[0]), reverse=True)[:limit]  # read singly they are not
+        return [self._hit(row, _said(row), words) for row in newest]
 
     def _scan(self, text: str) -> Iterator[SearchHit]:
         inside = json.dumps(text, ensure_ascii=False)[1:-1]
@@ -100,18 +113,43 @@ class Search(Part):
             inside = inside.replace(sign, "\\" + sign)
         below = 1 << 62
         while True:
-            rows = self._db.rows(
+            rows = self._or_singly(
                 f"SELECT id, at, kind, body FROM event WHERE id < ? AND kind IN {_KINDS}"
                 r" AND body LIKE ? ESCAPE '\' ORDER BY id DESC LIMIT 200",
                 (below, f"%{inside}%"),
+                partial(self._every, below),
             )
             for row in rows:
                 said = _said(row)
                 if text.lower() in said.lower():
                     yield self._hit(row, said, [text])
-            if len(rows) < 200:
+            if len(rows) != 200:
                 return
             below = rows[-1][0]
+
+    def _or_singly(self, sql: str, values: tuple[Any, ...], numbers: Callable[[], Iterable[int]]) -> list[Row]:
+        """The rows of a query for events; where damage is in its way, those of these numbers that can be read."""
+        try:
+            return self._db.rows(sql, values)
+        except StoreError as error:
+            if error.code != "damaged":
+                raise
+        rows: list[Row] = []
+        for number in numbers():
+            try:
+                rows += self._db.rows(
+                    f"SELECT id, at, kind, body FROM event WHERE id = ? AND kind IN {_KINDS}", (number,)
+                )
+            except StoreError as error:
+                if error.code != "damaged":
+                    raise
+        return rows
+
+    def _every(self, below: int) -> Iterator[int]:
+        """The number of each event there should be below one, the highest first."""
+        for sid, last in self._db.rows("SELECT sid, last_seq FROM session ORDER BY sid DESC"):
+            base = sid << SEQ_BITS
+            yield from range(min(base + min(last, _MOST_EVENTS), below - 1), base, -1)
 
     def _hit(self, row: Row, said: str, words: list[str]) -> SearchHit:
         number, at, kind, _ = row

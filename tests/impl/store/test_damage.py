@@ -163,6 +163,29 @@ def test_a_page_of_garbage_costs_its_events_and_no_more(home: Path) -> None:
         assert [e.kind for e in store.events("t")] == ["notice"]
 
 
+@pytest.mark.parametrize("indexed_before", [True, False])
+def test_a_page_of_garbage_hides_its_own_events_alone_from_a_search(home: Path, indexed_before: bool) -> None:
+    with SqliteStore(home) as store:
+        store.create_session(SessionInfo("s", "run"), [])
+        store.append("s", [("message", {"text": f"needle n{n} " + "x" * 300}) for n in range(1, 201)])
+        store.create_session(SessionInfo("t", "run"), [("message", {"text": "another needle"})])
+        if indexed_before:
+            assert len(store.search("needle", 1000)) == 201
+    path = home / "artificer.db"
+    data = bytearray(path.read_bytes())
+    middle = data.index(b"needle n100 ") // 4096 * 4096
+    data[middle : middle + 4096] = b"\xa5" * 4096
+    path.write_bytes(data)
+    with SqliteStore(home) as store:
+        unread = {e.seq for e in store.events("s") if e.damaged}
+        readable = {("t", 1)} | {("s", n) for n in range(1, 201) if n not in unread}
+        assert 0 < len(unread) < 30
+        for words in ("needle", "eedle"):  # from the index, and from the bodies
+            hits = [(h.session, h.seq) for h in store.search(words, 1000)]
+            assert (set(hits), len(hits)) == (readable, len(readable))
+        assert [(h.session, h.seq) for h in store.search("needle n200")] == [("s", 200)]
+
+
 def test_a_file_that_is_no_database_is_named_and_left_alone(home: Path) -> None:
     home.mkdir()
     path = home / "artificer.db"
