@@ -78,9 +78,9 @@ def head_commit(repository: Path) -> str | None:
 
 
 def head_has_files(repository: Path) -> bool:
-    """Whether the commit that `HEAD` names has files (links and submodules are none), or cannot say."""
-    listed = _ask(repository, "ls-tree", "-r", "-z", "HEAD")
-    return listed is None or any(entry.startswith(b"100") for entry in listed.split(b"\0"))
+    """Whether the commit that `HEAD` names has files or folders (links and submodules are none), or cannot say."""
+    listed = _ask(repository, "ls-tree", "-z", "HEAD")
+    return listed is None or any(entry.startswith((b"100", b"040")) for entry in listed.split(b"\0"))
 
 
 def _ask(repository: Path, *arguments: str) -> bytes | None:
@@ -198,13 +198,12 @@ class _Runner:
             return await self._finish(process)
         finally:
             _kill(process)
-            await process.wait()
+            await process.communicate()  # not `wait`: that never ends while there is more in a pipe than is read
 
     async def _finish(self, process: asyncio.subprocess.Process) -> bytes:
-        assert process.stdout is not None
         assert process.stderr is not None
         tail: list[str] = []
-        output = asyncio.create_task(_bounded(process.stdout))
+        output = asyncio.create_task(_output(process))
         report = asyncio.create_task(self._report(process.stderr, tail))
         ended = asyncio.create_task(process.wait())
         pending: set[asyncio.Task[Any]] = {output, report, ended}
@@ -213,15 +212,14 @@ class _Runner:
                 await self._check_bounds()
                 left = self.deadline - asyncio.get_running_loop().time()
                 _, pending = await asyncio.wait(pending, timeout=max(0.0, min(left, 0.5)))
-                if output.done():
-                    output.result()  # of too much there is no end to wait for
         finally:
             for task in pending:
                 task.cancel()
             await asyncio.wait({output, report, ended})
+        said = output.result()
         if ended.result() != 0:
             raise _failure(self.url, "\n".join(tail))
-        return output.result()
+        return said
 
     async def _check_bounds(self) -> None:
         if asyncio.get_running_loop().time() >= self.deadline:
@@ -248,17 +246,18 @@ class _Runner:
             tail.append(_printable(rest))
 
 
-async def _bounded(stream: asyncio.StreamReader) -> bytes:
-    """All that comes. Raises SourceError `too_large`."""
+async def _output(process: asyncio.subprocess.Process) -> bytes:
+    """All that it prints. One that prints too much is ended: SourceError `too_large`."""
+    assert process.stdout is not None
     data = bytearray()
-    while chunk := await stream.read(1 << 16):
-        data += chunk
-        if len(data) > _LONGEST_OUTPUT:
-            raise SourceError(
-                "too_large",
-                "The repository holds more files than are brought in.",
-                "Clone it yourself and give the folder that matters.",
-            )
+    while chunk := await process.stdout.read(1 << 16):
+        if len(data) <= _LONGEST_OUTPUT:
+            data += chunk
+        else:
+            _kill(process)
+    if len(data) > _LONGEST_OUTPUT:
+        message = "The repository holds more files than are brought in."
+        raise SourceError("too_large", message, "Clone it yourself and give the folder that matters.")
     return bytes(data)
 
 
