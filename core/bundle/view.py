@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
+from itertools import islice, takewhile
 from types import TracebackType
 from typing import Self
 
@@ -18,6 +20,7 @@ class BundleView:
         self._root = open_directory(path)
         self.survey = survey_tree(path, BUNDLE_CAPS)
         self.files: dict[str, TreeEntry] = {entry.path: entry for entry in self.survey.entries}
+        self._paths = sorted(self.files)
 
     def __enter__(self) -> Self:
         return self
@@ -57,4 +60,5 @@ class BundleView:
 
     def under(self, prefix: str) -> list[str]:
         """Paths of the files that begin with `prefix`, sorted."""
-        return [path for path in self.files if path.startswith(prefix)]
+        first = bisect_left(self._paths, prefix)
+        return list(takewhile(lambda path: path.startswith(prefix), islice(self._paths, first, None)))
