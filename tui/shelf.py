@@ -92,7 +92,10 @@ class Shelf:
         return "persona.md" if "persona.md" in paths else "agent.yaml"
 
     def read(self, agent: str, digest: str) -> tuple[Line, ...]:
-        """A revision to read: manifest, persona, files, and what stands beside it. Raises UnknownRef, StoreError."""
+        """A revision to read: manifest, persona, files, and what stands beside it. A text that is lost says so in its
+        place. Raises UnknownRef, StoreError."""
+        from core import StoreError
+
         found = self.revision(agent, digest)
         beside = (("digest", digest), ("by", f"{found.by} at {found.at}"), ("message", found.message))
         lines = [line((f"{name:9}", Tone.DIM), one_line(value, 400)) for name, value in beside]
@@ -100,7 +103,10 @@ class Shelf:
             words = ", ".join(f"{key} {value}" for key, value in (facts or {}).items() if value is not None)
             lines.append(line((f"{name:9}", Tone.DIM), one_line(words or "none", 400)))
         for path in ("agent.yaml", "persona.md"):
-            text = safe(self.file(agent, digest, path)).expandtabs(4).rstrip("\n")
+            try:
+                text = safe(self.file(agent, digest, path)).expandtabs(4).rstrip("\n")
+            except StoreError as error:
+                text = safe(f"[cannot be read: {error.message}]")
             lines += [(), line((path, Tone.STRONG)), *(line("  " + part) for part in text.split("\n"))]
         lines += [(), line(("files", Tone.STRONG))]
         for entry in found.files:

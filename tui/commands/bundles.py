@@ -14,8 +14,8 @@ import typer
 
 import core
 from tui.commands import output
+from tui.commands.choices import Json, SandboxName
 from tui.commands.hosting import build_host
-from tui.commands.sessions import Json, SandboxName
 
 if TYPE_CHECKING:
     from core import ChannelEntry, Host, Revision, Store, ValidationRun
@@ -97,11 +97,15 @@ def _revision_line(row: Any) -> str:
 
 
 def show(agent: AgentRef, as_json: Json = False) -> int:
-    """Show one revision: manifest, files, source, licence."""
+    """Show one revision: manifest, files, source, licence; and what cannot be read any more."""
     host = build_host()
     revision = _revision(host, agent)
     entry = next((file for file in revision.files if file.path == "agent.yaml"), None)
-    data = host.store.blob(entry.sha256) if entry else b""
+    data, damaged = b"", None
+    try:
+        data = host.store.blob(entry.sha256) if entry else b""
+    except core.StoreError as error:
+        damaged = f"agent.yaml cannot be read: {error.message}"
     _, _, document = core.parse_manifest(data)
     value = {
         "name": revision.agent,
@@ -110,12 +114,13 @@ def show(agent: AgentRef, as_json: Json = False) -> int:
         "files": [file.to_json() for file in revision.files],
         "source": dict(revision.source) if revision.source else None,
         "licence": dict(revision.licence) if revision.licence else None,
+        **({"damaged": damaged} if damaged else {}),
     }
     if as_json:
         output.line(value)
         return 0
     output.text(f"{revision.agent}  {revision.digest}")
-    output.text(data.decode("utf-8", "replace").rstrip())
+    output.text(f"[{damaged}]" if damaged else data.decode("utf-8", "replace").rstrip())
     source, licence = value["source"], value["licence"]
     output.text(f"source   {json.dumps(source, ensure_ascii=False) if source else 'none'}")
     output.text(f"licence  {_licence(licence)}")

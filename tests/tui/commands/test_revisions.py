@@ -63,6 +63,16 @@ def test_show_gives_the_manifest_the_files_and_where_it_came_from(docs: str) -> 
     assert value["licence"] == {"spdx": "MIT", "status": "found", "path": "LICENSE"}
 
 
+def test_a_manifest_that_is_lost_is_said_in_its_place_and_all_else_is_shown(docs: str, home: Path) -> None:
+    whole = expecting(0, "show", docs).value
+    blob = next(file["sha256"] for file in whole["files"] if file["path"] == "agent.yaml")
+    next(home.rglob(blob)).unlink()
+    value = expecting(0, "show", docs).value
+    assert blob[:12] in value.pop("damaged")
+    assert value == whole | {"manifest": None}
+    assert f"[agent.yaml cannot be read: There is no blob {blob[:12]}" in artificer("show", docs, json=False).out
+
+
 def test_a_person_checks_out_edits_and_saves_a_revision(docs: str, tmp_path: Path) -> None:
     before = expecting(0, "show", docs).value["digest"]
     digest = edit(docs, tmp_path / "edit", "You answer in one sentence.\n")
