@@ -13,6 +13,7 @@ from impl.sources.values import shorten
 _INTRO = 1200
 _BEGINNING = 50_000  # characters that are looked at: no page takes long, whatever is in it
 _UNDERLINE = re.compile(r"^([=\-~^\"'`#*+.:_])\1{2,}\s*$")
+_NO_TITLES = frozenset({"home", "index", "introduction", "overview", "readme", "welcome", "documentation", "docs"})
 _DEFINITION = re.compile(r"^ {0,3}\[([^\]\n]+)\]:", re.MULTILINE)
 _SHORT_LINK = re.compile(r"(?<![!\]])\[([^\[\]\n]+)\](?![(\[:])")
 _HEADING = re.compile(r"^(#{1,6}|={1,6})\s+(.+?)\s*#*$")
@@ -37,7 +38,7 @@ def summarise(text: str, path: str) -> Summary:
     """Read the beginning of a page in Markdown, reStructuredText, AsciiDoc or plain text.
 
     Its title is what its front matter says, else its first heading of the first level, else a heading it begins
-    with: one of a section further down is none.
+    with: one of a section further down is none, nor is one that any page could have.
     """
     title, text = "", text[:_BEGINNING]
     if PurePosixPath(path).suffix.lower() == ".rst":
@@ -65,7 +66,7 @@ def summarise(text: str, path: str) -> Summary:
             break
         if heading and not title:
             title = plain(heading) or _pictured(heading)
-    return Summary(title, _fitting(paragraphs))
+    return Summary("" if title.lower() in _NO_TITLES else title, _fitting(paragraphs))
 
 
 def _fitting(paragraphs: list[str]) -> tuple[str, ...]:
