@@ -13,7 +13,7 @@ from impl.sources.values import shorten
 _INTRO = 1200
 _BEGINNING = 50_000  # characters that are looked at: no page takes long, whatever is in it
 _UNDERLINE = re.compile(r"^([=\-~^\"'`#*+.:_])\1{2,}\s*$")
-_NO_TITLES = frozenset({"home", "index", "introduction", "overview", "readme", "welcome", "documentation", "docs"})
+_NO_TITLES = frozenset({"home", "index", "introduction", "overview", "readme", "welcome", "documentation"})
 _DEFINITION = re.compile(r"^ {0,3}\[([^\]\n]+)\]:", re.MULTILINE)
 _SHORT_LINK = re.compile(r"(?<![!\]])\[([^\[\]\n]+)\](?![(\[:])")
 _HEADING = re.compile(r"^(#{1,6}|={1,6})\s+(.+?)\s*#*$")
