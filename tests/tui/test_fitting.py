@@ -47,6 +47,15 @@ async def test_a_card_higher_than_the_screen_shows_what_it_asks_first(on_stage: 
         assert "several as 1,3 or all" in shown(app)  # how to answer, though the card's foot is not in view
 
 
+async def test_an_option_that_says_why_it_is_recommended_says_so_once(on_stage: Stage, make_app: Make) -> None:
+    asked = question("Which one?", "clerk", "painter (recommended: the fullest)", recommended=2)
+    app = make_app(on_stage, scenes.waiting(on_stage, asked, "awaiting_user"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await calm(pilot)
+        await until(pilot, lambda: "Which one?" in shown(app), "the question is in view")
+        assert shown(app).count("recommended") == 1
+
+
 async def test_page_down_in_the_composer_reads_on_and_page_up_back(on_stage: Stage, make_app: Make) -> None:
     app = make_app(on_stage, asks_much(on_stage))
     async with app.run_test(size=(80, 24)) as pilot:

@@ -176,7 +176,8 @@ class CardBox(Vertical, can_focus=True):
         choice = self.card.choices[number]
         here = "› " if self.has_focus and number == self.at else "  "
         box = ("[x] " if choice.id in self.marked else "[ ] ") if self.card.multiple else ""
-        best = ("  recommended", Tone.YOU) if choice.recommended else ("", Tone.PLAIN)
+        marked = choice.recommended and "recommended" not in choice.label  # a label may say it, with its reason
+        best = ("  recommended", Tone.YOU) if marked else ("", Tone.PLAIN)
         name = f"{choice.number:>{len(str(len(self.card.choices)))}}"
         spans = line(here, (name, Tone.STRONG), f"  {box}{choice.label}", best)
         act = f"choose({number})"
