@@ -118,10 +118,13 @@ def as_text(output: Any) -> str:
     return "" if output is None else canonical(output)
 
 
+_IN_ORDER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=repr).encode
+
+
 def canonical(value: Any) -> str:
     """JSON in one spelling, whatever the order of keys; `repr` of what is none."""
     try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=repr)
+        return _IN_ORDER(value)
     except (TypeError, ValueError, RecursionError):
         return repr(value)
 

@@ -11,8 +11,8 @@ import typer
 
 import core
 from tui.commands import output
+from tui.commands.choices import Json
 from tui.commands.hosting import build_host
-from tui.commands.sessions import Json
 
 if TYPE_CHECKING:
     from core import Declared, Host, LaunchInput, Secrets

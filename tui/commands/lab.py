@@ -14,6 +14,7 @@ import typer
 
 import core
 from tui.commands import output
+from tui.commands.choices import Json, LimitWords, ModelName, ProviderName, SandboxName
 from tui.commands.hosting import build_host
 from tui.commands.judges import (
     ForceJudge,
@@ -25,7 +26,7 @@ from tui.commands.judges import (
     read_rubric,
     refuse_unknown,
 )
-from tui.commands.sessions import Json, LimitWords, ModelName, ProviderName, SandboxName, find, limits
+from tui.commands.sessions import find, limits
 
 if TYPE_CHECKING:
     from core import Case, Engine, Experiment, Host, Judged, Preset, Record, Runner, Setting, Suite, Supervisor

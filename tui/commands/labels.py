@@ -12,8 +12,9 @@ import typer
 
 import core
 from tui.commands import output
+from tui.commands.choices import Json
 from tui.commands.hosting import build_host
-from tui.commands.sessions import Json, find
+from tui.commands.sessions import find
 
 if TYPE_CHECKING:
     from core import Host, Record, SessionInfo

@@ -9,25 +9,20 @@ import typer
 
 import core
 from tui.commands import output
+from tui.commands.choices import Choices, Json, Stream, choosing
 from tui.commands.hosting import build_host
 
 if TYPE_CHECKING:
     from core import Host, LaunchInput, Limits, SessionInfo
 
-Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, words for people on stderr.")]
-ProviderName = Annotated[str | None, typer.Option("--provider", help="What thinks: a name from `artificer providers`.")]
-ModelName = Annotated[str | None, typer.Option("--model", help="The model, in the provider's words.")]
-EffortName = Annotated[str | None, typer.Option("--effort", help="How hard it thinks, in the provider's words.")]
-SandboxName = Annotated[str | None, typer.Option("--sandbox", help="docker, bubblewrap, or process (unsafe).")]
-Answers = Annotated[list[str] | None, typer.Option("--answer", help="Answers, in the order of questions; repeatable.")]
-LimitWords = Annotated[list[str] | None, typer.Option("--limit", help="steps|tokens|usd|seconds=N; may be repeated.")]
-Stream = Annotated[bool, typer.Option("--stream", help="Also print text while it streams (kind draft).")]
 SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="A session's id, or its beginning.")]
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
-    for command in (build, run, resume, answer, fork, interrupt, sessions, transcript, search, costs):
+    for driving in (build, run, resume, answer, fork):
+        app.command()(choosing(driving))
+    for command in (interrupt, sessions, transcript, search, costs):
         app.command()(command)
 
 
@@ -38,15 +33,9 @@ def build(
     source: Annotated[str | None, typer.Argument(metavar="SOURCE", help="A folder or a git URL.")] = None,
     agent: Annotated[str | None, typer.Option("--agent", help="Edit this agent.")] = None,
     message: Annotated[str | None, typer.Option("-m", "--message", help="What the agent should be.")] = None,
-    provider: ProviderName = None,
-    model: ModelName = None,
-    effort: EffortName = None,
-    sandbox: SandboxName = None,
-    answers: Answers = None,
     publish: Annotated[bool, typer.Option("--publish", help="Publish it once it has passed.")] = False,
-    limit: LimitWords = None,
-    as_json: Json = False,
-    stream: Stream = False,
+    *,
+    choices: Choices,
 ) -> int:
     """Build an agent from a source or from words; ask when it must."""
     host = build_host()
@@ -55,28 +44,19 @@ def build(
         source=_source(source),
         message=message,
         agent=agent,
-        provider=provider,
-        model=model,
-        effort=effort,
-        sandbox=sandbox,
         publish=publish,
-        limits=limits(limit),
+        limits=limits(choices.limit),
+        **choices.thinking(),
     )
-    return _drive(host, launch, answers, as_json, stream)
+    return _drive(host, launch, choices)
 
 
 def run(
     agent: Annotated[str, typer.Argument(metavar="AGENT[@DIGEST|@CHANNEL]", help="Without @, its live revision.")],
     task: Annotated[str, typer.Argument(metavar="TASK", help="What it should do.")],
-    provider: ProviderName = None,
-    model: ModelName = None,
-    effort: EffortName = None,
-    sandbox: SandboxName = None,
-    answers: Answers = None,
-    limit: LimitWords = None,
     replay: Annotated[str | None, typer.Option("--replay", help="Answer effects from this session's record.")] = None,
-    as_json: Json = False,
-    stream: Stream = False,
+    *,
+    choices: Choices,
 ) -> int:
     """Run a published agent on one task."""
     if not task.strip():
@@ -88,65 +68,44 @@ def run(
         name,
         ref or None,
         task,
-        provider=provider,
-        model=model,
-        effort=effort,
-        sandbox=sandbox,
-        limits=limits(limit),
+        limits=limits(choices.limit),
         replay=find(host, replay).id if replay else None,
+        **choices.thinking(),
     )
-    return _drive(host, launch, answers, as_json, stream)
+    return _drive(host, launch, choices)
 
 
 def resume(
     session: SessionId,
     message: Annotated[str | None, typer.Option("-m", "--message", help="Your next message.")] = None,
-    provider: ProviderName = None,
-    model: ModelName = None,
-    effort: EffortName = None,
-    sandbox: SandboxName = None,
-    answers: Answers = None,
-    limit: LimitWords = None,
-    as_json: Json = False,
-    stream: Stream = False,
+    *,
+    choices: Choices,
 ) -> int:
     """Go on with a session, to its next stop."""
     host = build_host()
     info = find(host, session)
-    launch = _going_on(host, info, provider, model, effort, sandbox, limits(limit), task=message)
-    return _drive(host, launch, answers, as_json, stream)
+    launch = _going_on(host, info, choices, task=message)
+    return _drive(host, launch, choices)
 
 
 def answer(
     session: SessionId,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="An option's number, id or label, or words of your own.")],
-    provider: ProviderName = None,
-    model: ModelName = None,
-    effort: EffortName = None,
-    sandbox: SandboxName = None,
-    answers: Answers = None,
-    limit: LimitWords = None,
-    as_json: Json = False,
-    stream: Stream = False,
+    *,
+    choices: Choices,
 ) -> int:
     """Answer what a session waits for; drive it to its next stop."""
     host = build_host()
     info = find(host, session)
-    launch = _going_on(host, info, provider, model, effort, sandbox, limits(limit), answer=text)
-    return _drive(host, launch, answers, as_json, stream)
+    launch = _going_on(host, info, choices, answer=text)
+    return _drive(host, launch, choices)
 
 
 def fork(
     session: SessionId,
     message: Annotated[str | None, typer.Option("-m", "--message", help="Your next message.")] = None,
-    provider: ProviderName = None,
-    model: ModelName = None,
-    effort: EffortName = None,
-    sandbox: SandboxName = None,
-    answers: Answers = None,
-    limit: LimitWords = None,
-    as_json: Json = False,
-    stream: Stream = False,
+    *,
+    choices: Choices,
 ) -> int:
     """Go on from where a session stands, in a new one. The other stays as it is."""
     import asyncio
@@ -154,47 +113,34 @@ def fork(
 
     host = build_host()
     info = find(host, session)
-    launch = _going_on(host, info, provider, model, effort, sandbox, limits(limit), task=message)
+    launch = _going_on(host, info, choices, task=message)
     check_names(host, launch)
     thinks = launch.provider if isinstance(launch.provider, str) else None
     made = asyncio.run(core.fork_session(host, info.id, provider=thinks))
     output.say(f"Session {made.id} is a fork of {info.id}.")
-    return _drive(host, replace(launch, session=made.id), answers, as_json, stream)
+    return _drive(host, replace(launch, session=made.id), choices)
 
 
 def _going_on(
-    host: Host,
-    info: SessionInfo,
-    provider: str | None,
-    model: str | None,
-    effort: str | None,
-    sandbox: str | None,
-    spend: Limits,
-    *,
-    task: str | None = None,
-    answer: str | None = None,
+    host: Host, info: SessionInfo, choices: Choices, *, task: str | None = None, answer: str | None = None
 ) -> LaunchInput:
     """Flags and variables override what the session was started with."""
-    override = host.settings.override
     return core.LaunchInput(
         host=host,
         session=info.id,
-        provider=provider or override("provider"),
-        model=model or override("model"),
-        effort=effort or override("effort"),
-        sandbox=sandbox or override("sandbox"),
         context_window=host.settings.context_window,
-        limits=spend,
+        limits=limits(choices.limit),
         task=task,
         answer=answer,
+        **{name: given or host.settings.override(name) for name, given in choices.thinking().items()},
     )
 
 
-def _drive(host: Host, launch: LaunchInput, answers: list[str] | None, as_json: bool, stream: bool) -> int:
+def _drive(host: Host, launch: LaunchInput, choices: Choices) -> int:
     from tui.commands.driving import drive
 
     check_names(host, launch)
-    return drive(host, launch, answers=answers or (), json=as_json, stream=stream)
+    return drive(host, launch, answers=choices.answers or (), json=choices.as_json, stream=choices.stream)
 
 
 def check_names(host: Host, launch: LaunchInput) -> None:
