@@ -16,6 +16,7 @@ from core.provider import ProviderError
 LONGEST_LINE: Final = 64_000_000
 STDERR_TAIL: Final = 16_384
 _CHUNK: Final = 1 << 18
+_ASK_AGAIN_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +116,10 @@ class CliProcess:
         """How it ended. What has not ended `within` seconds is killed with its whole group."""
         try:
             async with asyncio.timeout(within):
-                await self._process.wait()
+                await ended(self._process)
         except TimeoutError:
             self._kill()
-            await self._process.wait()
+            await ended(self._process)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.2):  # what it started may hold stderr open
                 await asyncio.shield(self._tasks[0])
@@ -131,7 +132,7 @@ class CliProcess:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._process.wait()
+        await reaped(self._process)
 
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -150,3 +151,23 @@ class CliProcess:
             stdin.write(data)
             await stdin.drain()
         stdin.close()
+
+
+async def ended(process: asyncio.subprocess.Process) -> None:
+    """Wait until a process has ended. `Process.wait` alone never does where there is output that nobody reads: it wants
+    the pipes closed too."""
+    while process.returncode is None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ASK_AGAIN_S):
+                await process.wait()
+
+
+async def reaped(process: asyncio.subprocess.Process) -> None:
+    """Wait until a process that was killed has ended, and let go of its pipes, which are kept until they are read to
+    their end. What it started elsewhere may hold them open: that is not waited for."""
+    await ended(process)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_ASK_AGAIN_S):
+            for stream in (process.stdout, process.stderr):
+                while stream is not None and await stream.read(_CHUNK):
+                    pass

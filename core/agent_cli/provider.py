@@ -23,7 +23,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final, Literal
 
 from core.agent_cli.events import CliCharge, CliFigures, CliParser, CliTotal, CliTurn, Invocation
-from core.agent_cli.process import CliProcess, CliRun, Deadlines
+from core.agent_cli.process import CliProcess, CliRun, Deadlines, reaped
 from core.ports import PASSPHRASE
 from core.provider import Provider, ProviderError, ProviderStatus, Usage
 
@@ -346,7 +346,7 @@ async def ask_cli(argv: Sequence[str], env: Mapping[str, str], timeout: float = 
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        await reaped(process)
     return process.returncode or 0, out.decode("utf-8", "replace")
 
 
