@@ -242,6 +242,10 @@ class _Walk:
             if self.caps is not None and self.over(path, info.st_size, self.caps):
                 return 1
             sha256, size = _hash(handle, info.st_size)
+            if size > info.st_size:
+                hint = "Try again when nothing writes to it."
+                self.problem(ProblemCode.UNREADABLE, path, "grows while it is read", hint)
+                return 1
         except OSError as error:
             self.unreadable(path, error)
             return 0
@@ -332,12 +336,12 @@ def _is_unicode(name: str) -> bool:
 
 def _hash(handle: int, expected: int) -> tuple[str, int]:
     """Hex SHA-256 and length of the file. One byte more than expected is asked for, so that the short read
-    which ends a regular file is also the only one a small file costs."""
+    which ends a regular file is also the only one a small file costs. One that grows meanwhile is not followed."""
     want = min(expected + 1, _CHUNK)
     data = os.read(handle, want)
     digest = hashlib.sha256(data)
     size = len(data)
-    while len(data) == want:
+    while len(data) == want and size <= expected:
         want = _CHUNK
         data = os.read(handle, want)
         digest.update(data)

@@ -155,6 +155,23 @@ def test_symbolic_links_are_refused(tmp_path: Path, target: str) -> None:
     assert codes(tmp_path) == ["symlink"]
 
 
+def test_a_file_that_grows_while_it_is_read_is_a_problem_and_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growing = tmp_path / "corpus.md"
+    growing.write_text("short")
+    real = os.fstat
+
+    def then_larger(handle: int) -> os.stat_result:
+        found = real(handle)
+        os.truncate(growing, 1 << 40)
+        return found
+
+    monkeypatch.setattr(os, "fstat", then_larger)
+    (problem,) = survey_tree(tmp_path).problems
+    assert (problem.code, problem.path, problem.message) == ("unreadable", "corpus.md", "grows while it is read")
+
+
 def test_pipes_are_refused_without_being_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert codes(tmp_path) == ["special_file"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -232,6 +233,24 @@ async def test_a_result_nobody_recorded_is_recorded_not_run_again(tmp_path: Path
     await runner.run(Setting("cast").job(cell.preset, "Said before.", session=f"{cell.id}-1"))
     rows = await go(lab, file)
     assert (rows[0]["cell"], rows[0]["output"], rows[0]["attempt"]) == (cell.id, "Said before.", 1)
+
+
+def test_a_file_that_grows_while_it_is_handed_over_comes_as_large_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growing, target = tmp_path / "from" / "notes", tmp_path / "to"
+    growing.parent.mkdir()
+    growing.write_text("short")
+    real = os.fstat
+
+    def then_larger(handle: int) -> os.stat_result:
+        found = real(handle)
+        os.truncate(growing, 1 << 20)
+        return found
+
+    monkeypatch.setattr(os, "fstat", then_larger)
+    lay_out(Start(growing.parent), target)
+    assert (target / "notes").read_text() == "short"
 
 
 def test_a_full_disk_is_no_fault_of_what_a_workspace_begins_with() -> None:
