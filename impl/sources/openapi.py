@@ -281,7 +281,14 @@ def convert(tree: SourceTree, chosen: Sequence[Candidate], name: str, mode: Mode
         losses=tuple(losses),
         licensed=tuple(source.path for source in sources),
         counts={"tools": len(made), "credentials": len(credentials)},
+        example=next((tool.name.replace("_", " ") for tool in made if _asks_nothing(tool)), ""),
     )
+
+
+def _asks_nothing(tool: MadeTool) -> bool:
+    """Whether it reads, and can be called by its name alone."""
+    needs = [each for each in (*tool.plan.parameters, tool.plan.body) if each is not None and each.required]
+    return tool.plan.method not in WRITES and not needs
 
 
 def _tools(

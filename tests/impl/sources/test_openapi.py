@@ -85,6 +85,16 @@ def test_all_takes_every_operation_that_can_be_called(inputs: Path, convert: Con
     assert digest_tree(built(every)) == digest_tree(built(convert(inputs / "openapi", choice=["all-operations"])))
 
 
+@pytest.mark.parametrize(
+    ("choice", "example"),
+    [(["all-operations"], "get berths"), (["op:getBoat"], ""), (["add_boat"], ""), (["list_boats"], "list boats")],
+)
+def test_the_first_task_is_a_call_that_reads_and_needs_nothing(
+    inputs: Path, convert: Convert, choice: list[str], example: str
+) -> None:
+    assert convert(inputs / "openapi", choice=choice).example == example
+
+
 def test_an_operation_that_is_not_there_asks_again(inputs: Path, convert: Convert) -> None:
     asked = convert(inputs / "openapi", choice=["getBoats"])
     assert asked.outcome == "question"
