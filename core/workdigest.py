@@ -26,6 +26,8 @@ EXCLUDED: Final = frozenset(
 """Environments and caches: they change without anything being achieved."""
 MAX_FILES: Final = 5_000
 MAX_HASHED: Final = 4_000_000
+# What else runs in the workspace may put a link, a pipe or more in a file's place meanwhile.
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class WorkspaceDigest:
@@ -75,8 +77,8 @@ class WorkspaceDigest:
                 return known
             if stat.st_size > MAX_HASHED:
                 return (stat.st_size, stat.st_mtime_ns, f"{stat.st_size}:{stat.st_mtime_ns}")
-            with open(entry.path, "rb") as file:
-                content = hashlib.file_digest(file, "sha256").hexdigest()
+            with open(os.open(entry.path, _READ), "rb") as file:
+                content = hashlib.sha256(file.read(MAX_HASHED + 1)).hexdigest()
             return (stat.st_size, stat.st_mtime_ns, content)
         except OSError:
             return None

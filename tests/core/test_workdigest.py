@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from core.workdigest import WorkspaceDigest
 
@@ -27,3 +32,17 @@ def test_a_file_of_another_name_or_content_has_another_digest(tmp_path: Path) ->
 def test_of_an_empty_workspace_there_is_none(tmp_path: Path) -> None:
     assert WorkspaceDigest(tmp_path).take() is None
     assert WorkspaceDigest(tmp_path / "none").take() is None
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, lambda path: os.symlink("/etc/passwd", path)], ids=["pipe", "link"])
+def test_what_takes_a_files_place_while_it_looks_is_neither_waited_for_nor_followed(
+    tmp_path: Path, put: Callable[[Path], None]
+) -> None:
+    note = tmp_path / "note.txt"
+    note.write_text("mine")
+    (entry,) = os.scandir(tmp_path)
+    entry.stat(follow_symlinks=False)  # as it was found
+    note.unlink()
+    put(note)
+    row = WorkspaceDigest(tmp_path)._row(entry)
+    assert row is None or row[2] == hashlib.sha256(b"").hexdigest()
