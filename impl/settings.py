@@ -97,7 +97,7 @@ def load_settings(
     """Read all sources. Raises SettingsError for what cannot be read or has the wrong type."""
     environ = os.environ if environ is None else environ
     values = {name: value for name, (value, _) in _read(user or user_file()).items()}
-    found = _read((directory or Path.cwd()) / FILE)
+    found = _read((directory or _here()) / FILE)
     for name in sorted(_YOURS.keys() & found.keys()):
         message = f"{found[name][1]} {_YOURS[name]}, so a working directory cannot set it."
         variable = "" if name == "environments" else f", or by ARTIFICER_{name.upper()}"
@@ -110,6 +110,14 @@ def load_settings(
             values[name] = _typed(name, text, f"ARTIFICER_{name.upper()}")
             overrides.add(name)
     return Settings(**values, overrides=frozenset(overrides))
+
+
+def _here() -> Path:
+    """The working directory; one that is gone holds no settings."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return Path()
 
 
 def user_file() -> Path:

@@ -170,6 +170,9 @@ def fail(error: Exception, *, json: bool) -> int:
             return said_no("sandbox_unavailable", str(error), hint, as_json=json)
         case SettingsError():
             return said_no("settings", str(error), error.hint, as_json=json)
+        case FileNotFoundError(filename=None):
+            hint = "Change to one that is there, and try again."
+            return said_no("not_found", "The directory you are in is gone.", hint, as_json=json)
         case OSError():
             words = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror or error}."
             hint = "Check that it is there, that you may use it, and that there is room."

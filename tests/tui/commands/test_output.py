@@ -205,3 +205,19 @@ def test_of_a_pull_a_pipe_is_told_that_it_began_and_not_how_far_it_is(capsys: py
     for line in ("[Pulling the sandbox's image a:1, once]\n", "[4 of 10 MB]\n", "[The image a:1 is here]\n"):
         meanwhile(line)
     assert capsys.readouterr().err == "[Pulling the sandbox's image a:1, once]\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"), [(("build", "."), 1, "The directory you are in is gone."), (("agents",), 0, "")]
+)
+def test_in_a_directory_that_is_gone_what_needs_it_says_so_and_all_else_works(
+    home: Path, tmp_path: Path, words: tuple[str, ...], code: int, said: str
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f"cd {shlex.quote(str(gone))} && rmdir ../gone && exec {shlex.join(argv(*words))}"
+    ran = subprocess.run(
+        ["sh", "-c", script], env=environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.returncode == code
+    assert said in ran.stderr
