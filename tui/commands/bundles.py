@@ -97,7 +97,7 @@ def _revision_line(row: Any) -> str:
 
 
 def show(agent: AgentRef, as_json: Json = False) -> int:
-    """Show one revision: manifest, files, source, licence; and what cannot be read any more."""
+    """Show one revision: manifest, files, source, licence. What cannot be read any more is said."""
     host = build_host()
     revision = _revision(host, agent)
     entry = next((file for file in revision.files if file.path == "agent.yaml"), None)
