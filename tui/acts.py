@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -281,7 +282,10 @@ class ActingApp(App[int]):
         return code
 
     async def _lent(self, command: Sequence[str]) -> int:
-        process = await asyncio.create_subprocess_exec(*command, stderr=sys.__stderr__)
+        from core import PASSPHRASE
+
+        env = {name: value for name, value in os.environ.items() if name != PASSPHRASE}
+        process = await asyncio.create_subprocess_exec(*command, stderr=sys.__stderr__, env=env)
         self.terminal_lent = True
         try:
             return await process.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ SCHEMA_S: Final = 5.0
 """How long a schema with patterns may take, with the start of the process that goes by it."""
 LONGEST: Final = 1_000_000
 """Characters of a text that a pattern is searched in."""
+_ENVIRONMENT: Final = {"PATH": os.defpath}
 _NUMBER: Final = re.compile(r"(?<![\w.])[-+−]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _SEARCH: Final = (
     "import json,re,sys\n"
@@ -38,7 +40,12 @@ def regex_found(pattern: str, text: str) -> str | None:
     given = json.dumps([pattern, text[:LONGEST]])
     try:
         done = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", _SEARCH], input=given, capture_output=True, text=True, timeout=REGEX_S
+            [sys.executable, "-I", "-S", "-c", _SEARCH],
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=REGEX_S,
+            env=_ENVIRONMENT,
         )
     except subprocess.TimeoutExpired:
         return f"the pattern took more than {REGEX_S:g} s"
@@ -93,6 +100,7 @@ def schema_problem(schema: Any, value: Any) -> str | None:
             capture_output=True,
             text=True,
             timeout=SCHEMA_S,
+            env=_ENVIRONMENT,
         )
     except subprocess.TimeoutExpired:
         return f"the schema's patterns took more than {SCHEMA_S:g} s"

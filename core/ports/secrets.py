@@ -46,7 +46,7 @@ class SecretsStatus:
 
 
 PASSPHRASE: Final = "ARTIFICER_PASSPHRASE"
-"""The variable that holds the passphrase of the encrypted file; no program that is started gets to see it."""
+"""The variable that holds the passphrase of the encrypted file; no agent CLI or editor that is started sees it."""
 
 
 class Secrets(Protocol):
