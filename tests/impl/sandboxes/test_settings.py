@@ -33,7 +33,7 @@ def test_a_variable_lists_ranges_with_commas(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", ["10.0.0.0/33", "mirror.example.com", "10.0.0.0-10.0.0.9"])
 def test_what_is_no_range_is_refused(tmp_path: Path, value: str) -> None:
-    with pytest.raises(SettingsError, match="(?i)allow_cidrs"):
+    with pytest.raises(SettingsError, match=r"(?i)allow_cidrs"):
         load_settings({"ARTIFICER_ALLOW_CIDRS": value}, tmp_path, NONE)
 
 
