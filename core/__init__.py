@@ -115,7 +115,6 @@ if TYPE_CHECKING:
         Denied,
         EffectRequest,
         EffectResponse,
-        Transport,
     )
     from core.events import Event, encode
     from core.forking import CannotFork, fork_session
@@ -174,6 +173,7 @@ if TYPE_CHECKING:
         SessionInfo,
         Store,
         StoreError,
+        Transport,
         TreeEntry,
         ValidationRun,
         Workspace,
@@ -265,7 +265,7 @@ _HOMES = {
     "core.effects.policy": "EffectPolicy",
     "core.effects.redaction": "Redactor redact",
     "core.effects.redirects": "MAX_REDIRECTS REDIRECTS follow_redirect",
-    "core.effects.requests": "Allowed Binding DenialReason Denied EffectRequest EffectResponse Transport",
+    "core.effects.requests": "Allowed Binding DenialReason Denied EffectRequest EffectResponse",
     "core.costs": "COST_KEYS CostKey costs_by",
     "core.events": "Event encode",
     "core.forking": "CannotFork fork_session",
@@ -273,7 +273,8 @@ _HOMES = {
     "core.policy": "limits_from limits_to_json",
     "core.ports": (
         "ChannelEntry CommandResult Engine EngineError Host Revision Sandbox SandboxUnavailable SearchHit SecretRow "
-        "PASSPHRASE Secrets SecretsError SecretsStatus SessionInfo Store StoreError TreeEntry ValidationRun Workspace"
+        "PASSPHRASE Secrets SecretsError SecretsStatus SessionInfo Store StoreError Transport TreeEntry ValidationRun "
+        "Workspace"
     ),
     "core.progress": "ProgressGuard Step Verdict",
     "core.provider": (

@@ -11,8 +11,8 @@ from typing import Any, Final
 from core.effects.ledger import SAFE_METHODS, Ledger, Outcome, ReplayBook, fingerprint, outcome_from
 from core.effects.policy import EffectPolicy
 from core.effects.redaction import MIN_SECRET, redact
-from core.effects.requests import Allowed, DenialReason, Denied, EffectRequest, EffectResponse, Transport
-from core.ports import SecretsError, StoreError
+from core.effects.requests import Allowed, DenialReason, Denied, EffectRequest, EffectResponse
+from core.ports import SecretsError, StoreError, Transport
 
 FATAL: Final = frozenset({DenialReason.NONDETERMINISTIC, DenialReason.REPLAY_MISS, DenialReason.OUTCOME_UNKNOWN})
 """Reasons after which a call has no more effects: going on would leave the record, or do a thing twice."""

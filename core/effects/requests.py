@@ -7,10 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Protocol
-
-if TYPE_CHECKING:
-    from core.effects.policy import EffectPolicy
+from typing import Any, Final
 
 HOST_NAME: Final = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(?:\.(?!-)[a-z0-9-]{1,63}(?<!-))*")
 """A lower-case host name of plain labels; its length (at most 253) is checked apart."""
@@ -227,13 +224,3 @@ class EffectResponse:
             body=base64.b64decode(text) if data["encoding"] == "base64" else text.encode("utf-8"),
             redirects=data.get("redirects", 0),
         )
-
-
-class Transport(Protocol):
-    """Performs allowed requests outside the sandbox."""
-
-    async def perform(
-        self, request: Allowed, policy: EffectPolicy, secrets: Mapping[str, str]
-    ) -> EffectResponse | Denied:
-        """Send it, following redirects that `policy` allows, and redact every value of `secrets` (by name)
-        from the answer. `secrets` holds the value of `request.credential`. Never raises for the network."""

@@ -5,6 +5,7 @@ from core.ports.host import Host, no_environment
 from core.ports.sandbox import CommandResult, Sandbox, Sandboxes, SandboxUnavailable, Workspace
 from core.ports.secrets import PASSPHRASE, SecretRow, Secrets, SecretsError, SecretsStatus
 from core.ports.store import ChannelEntry, Revision, SearchHit, SessionInfo, Store, StoreError, TreeEntry, ValidationRun
+from core.ports.transport import Transport
 
 __all__ = [
     "PASSPHRASE",
@@ -25,6 +26,7 @@ __all__ = [
     "SessionInfo",
     "Store",
     "StoreError",
+    "Transport",
     "TreeEntry",
     "ValidationRun",
     "Workspace",

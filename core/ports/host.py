@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from core.ports.sandbox import Sandboxes
 from core.ports.secrets import Secrets
 from core.ports.store import SessionInfo, Store
+from core.ports.transport import Transport
 
 if TYPE_CHECKING:
     from core.agent_cli.tools import ToolDoor
     from core.driver import Driver
-    from core.effects.requests import Transport
     from core.provider import Provider
 
 
