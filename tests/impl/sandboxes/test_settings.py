@@ -9,7 +9,7 @@ import pytest
 from impl.compose import sandbox_options
 from impl.settings import Settings, SettingsError, load_settings
 
-NONE = Path("/nonexistent")
+NONE = Path("/nonexistent/artificer.toml")
 
 
 def test_a_person_s_own_file_sets_them_as_toml_does(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_what_is_no_range_is_refused(tmp_path: Path, value: str) -> None:
 
 def test_a_bundle_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no such file"):
-        load_settings({"ARTIFICER_CA_BUNDLE": "/nonexistent/ca.pem"}, tmp_path, NONE)
+        load_settings({"ARTIFICER_CA_BUNDLE": str(tmp_path / "ca.pem")}, tmp_path, NONE)
 
 
 def test_zero_is_without_end(tmp_path: Path) -> None:
