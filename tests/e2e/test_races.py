@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,15 +93,17 @@ def test_an_interrupt_from_a_third_process_ends_the_one_that_drives_and_the_one_
     assert play.checking.violations == []
 
 
-def test_one_who_kills_the_driver_leaves_the_follower_with_the_next_step(home: Home, tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [(), ("-m", "Stop after this.")], ids=["silent", "with words"])
+def test_one_who_kills_the_driver_leaves_the_follower_with_the_next_step(home: Home, words: tuple[str, ...]) -> None:
     play = Play(home, "calls", script=lambda turn, request: Reply([sse(*openai_chunks("Long")[:2]), HOLD]))
     with play.checking.server:
         driver = home.warm.start(["run", "marker", "go", "--json", "--stream"], play.env)
         play.session = next(line["session"] for line in driver if line.get("kind") == "draft")
-        follower = home.warm.start(["resume", play.session, "--json", "--stream"], play.env)
+        follower = home.warm.start(["resume", play.session, *words, "--json", "--stream"], play.env)
         next(line for line in follower if line.get("kind") == "draft")
         driver.kill(signal.SIGKILL)
         follower.read()
     assert follower.code == 1
     assert follower.lines[-1]["code"] == "interrupted"
     assert play.session in follower.lines[-1]["hint"]
+    assert ("what you said was not heard" in follower.lines[-1]["hint"]) == bool(words)

@@ -198,7 +198,8 @@ async def _follow(host: Host, session: str, after: int, words: str | None, print
             shown = draft
             printer(draft_now(host, session, draft))
         if info is None or info.status == "interrupted":
-            hint = f"Go on with: artificer resume {session}"
+            unheard = "" if heard else " -m TEXT (what you said was not heard)"
+            hint = f"Go on with: artificer resume {session}{unheard}"
             raise output.Refused("interrupted", f"The process that drove {session} died.", hint)
         if stop is None and info.status == "stopped" and words is None:
             stop = next((e for e in reversed(host.store.tail(session, 20)) if e.kind == "stop"), None)
