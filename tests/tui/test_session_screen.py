@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -417,3 +418,18 @@ async def test_a_home_that_cannot_be_written_says_so_and_keeps_what_was_typed(
         await pilot.press(*"build", "enter")
         await until(pilot, lambda: any("Make it writable" in note.message for note in app._notifications))
         assert app.screen.query_one(Composer).text == "build"
+
+
+@pytest.mark.slow
+async def test_a_session_is_left_while_its_events_are_being_shown(on_stage: Stage, make_app: Make) -> None:
+    name = scenes.long_session(on_stage, 40)
+    app = make_app(on_stage)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await calm(pilot)
+        for moment in range(8):
+            await app.open_session(name)
+            on_stage.host.store.append(name, [said(f"News {moment}.{n}", 9000 + n) for n in range(30)])
+            app.desk.supervisor.bus.notify(name)
+            await asyncio.sleep(0.02 + 0.01 * moment)  # somewhere between the reading of them and their paint
+            await app.action_home()
+        assert isinstance(app.screen, HomeScreen)

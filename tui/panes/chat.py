@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -10,7 +11,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.message import Message
-from textual.widget import Widget
+from textual.widget import MountError, Widget
 
 from tui.view.chat import Asked, Block, Change, Said
 from tui.widgets.blocks import Reply, show_block, widget_of
@@ -96,7 +97,8 @@ class ChatPane(VerticalScroll):
                     if block.key in self.blocks:
                         self.blocks[block.key] = block
                         if block.key in self.widgets:
-                            await show_block(self.widgets[block.key], block)
+                            with self._unless_left():
+                                await show_block(self.widgets[block.key], block)
                 case "remove":
                     self.blocks.pop(block.key, None)
                     if block.key in fresh:
@@ -104,7 +106,8 @@ class ChatPane(VerticalScroll):
                     widget = self.widgets.pop(block.key, None)
                     if widget is not None:
                         await widget.remove()
-        await self._append([block for block in added if block.key in self.blocks])
+        with self.app.batch_update():  # laid out once, when all of it is there
+            await self._append([block for block in added if block.key in self.blocks])
         self.call_after_refresh(self._hold_end)
 
     async def _append(self, blocks: Sequence[Block]) -> None:
@@ -140,11 +143,21 @@ class ChatPane(VerticalScroll):
     async def _mount(self, blocks: Sequence[Block], before: Widget | None = None) -> None:
         made = {block.key: widget_of(block, can_store=self._can_store) for block in blocks}
         self.widgets = {**made, **self.widgets} if before is not None else {**self.widgets, **made}
-        await self.mount(*made.values(), before=before)
-        for block in blocks:
-            widget = made[block.key]
-            if isinstance(widget, Reply) and isinstance(block, Said):
-                await widget.show(block)
+        with self._unless_left():
+            await self.mount(*made.values(), before=before)
+            for block in blocks:
+                widget = made[block.key]
+                if isinstance(widget, Reply) and isinstance(block, Said):
+                    await widget.show(block)
+
+    @contextmanager
+    def _unless_left(self) -> Iterator[None]:
+        """What is being mounted when the screen is left stays unmounted, and is no error."""
+        try:
+            yield
+        except MountError:
+            if self.is_attached and self.screen in self.app.screen_stack:
+                raise
 
     async def _drop(self, keys: Sequence[str]) -> None:
         gone = [self.widgets.pop(key) for key in keys]

@@ -133,7 +133,14 @@ class SessionScreen(KeepsSecrets):
 
     async def _follow(self, after: int) -> None:
         async for batch in self.desk.follow(self.session, after):
+            if self._left:
+                return
             await self.take(batch)
+
+    @property
+    def _left(self) -> bool:
+        """Whether the screen is closed, or about to be."""
+        return not self.is_attached or self not in self.app.screen_stack
 
     async def _find_surroundings(self) -> None:
         if self.info is not None:
@@ -159,6 +166,8 @@ class SessionScreen(KeepsSecrets):
             if event.kind == "message" and event.data.get("role") == "user":
                 self.queued = max(0, self.queued - 1)
         await self.query_one(ChatPane).apply(changes)
+        if self._left:
+            return
         if lines:
             self.query_one(LogView).extend(lines)
         for pane in self.fed:
