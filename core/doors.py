@@ -94,9 +94,8 @@ def cancel_abandoned(host: Host, session: str) -> bool:
     False where it is not abandoned: it is stopped already, or a living process drives it. Raises StoreError.
     """
     from core.history import NEVER_RAN
-    from core.loop import StopRecord
     from core.session import Bus, Pair, SessionLog
-    from core.stops import Stop
+    from core.stops import Stop, StopRecord
 
     store = host.store
     info = store.session(session)

@@ -20,13 +20,13 @@ from core.driver import Closes, Decision, Driver, Limits, Persona, Prepares, Too
 from core.history import NEVER_RAN
 from core.intake import GOING_ON, Intake
 from core.launch import Busy, LaunchInput, NoSuchSession, Outcome
-from core.loop import LoopInput, StopRecord, run_loop
+from core.loop import LoopInput, run_loop
 from core.policy import COMMAND_DEFAULTS, NOTHING, Spent, grant_key, limits_to_json
 from core.ports import Sandbox, SandboxUnavailable, SessionInfo, StoreError, Workspace
 from core.provider import ModelProvider, Provider
 from core.session import Pair, SessionLog
 from core.standing import Standing
-from core.stops import Stop, Waiting, sentences
+from core.stops import Stop, StopRecord, Waiting, sentences
 from core.streaming import settle_draft
 from core.watching import Watching
 from core.workdigest import WorkspaceDigest

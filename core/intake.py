@@ -9,12 +9,12 @@ from typing import Any
 
 from core.answers import Answer, NoAnswer, read_answer
 from core.driver import Limits
+from core.endings import INTERRUPTED
 from core.history import NEVER_RAN
-from core.loop import INTERRUPTED, StopRecord
 from core.policy import extend, grant_key, limits_from, limits_to_json, spent_usd
 from core.session import Pair, SessionLog
 from core.standing import Standing
-from core.stops import Stop, Waiting
+from core.stops import Stop, StopRecord, Waiting
 
 GOING_ON = {"stop": None, "ended": None}
 """Columns of a session that goes on."""

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from core.driver import Driver, Limits
 from core.events import Event
-from core.loop import StopRecord
 from core.policy import Inherited
 from core.ports import Host, SessionInfo
 from core.provider import Provider
 from core.session import Bus
-from core.stops import Stop, Waiting
+from core.stops import Stop, StopRecord, Waiting
 
 if TYPE_CHECKING:
     from core.supervisor import Supervisor

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Coroutine, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from core.calls import Calls, Parked
 from core.driver import Limits
+from core.endings import CONTINUE, EMPTY, INTERRUPTED, Stopped, budget_stop, doom_loop, nudge_text, provider_stop
 from core.history import LOST_MESSAGE, NEVER_RAN, blocks_to_json
 from core.policy import NOTHING, LimitHit, Spent, limit_hit, unpriced
-from core.progress import Verdict
 from core.provider import Block, ModelProvider, ModelRequest, ProviderError, Text, ToolCall, ToolSpec, TurnEnd
 from core.session import Pair, SessionLog
 from core.standing import gist
-from core.stops import Option, Stop, Waiting, sentences
+from core.stops import Stop, StopRecord, sentences
 from core.streaming import stream_turn, whole_turn
 from core.watching import Watching
 
@@ -27,50 +27,6 @@ MAX_PAUSES = 5
 RETRIES = 2
 RETRY_WINDOW_S = 30.0
 LONGEST_RETRY_AFTER_S = 60.0
-CONTINUE = "Your reply was cut at the output limit. Continue exactly where it stopped, without repeating anything."
-INTERRUPTED = "You were interrupted. Go on from there."
-EMPTY = "Your reply was empty. Answer in words, or call a tool."
-
-
-@dataclass(frozen=True, slots=True)
-class StopRecord:
-    """Why the loop is not running any more, as it goes into the log. `output` is the last reply's text."""
-
-    stop: Stop
-    detail: str | None = None
-    output: str | None = None
-    waiting: Waiting | None = None
-    evidence: Any = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The body of the `stop` event."""
-        return {
-            "stop": self.stop.value,
-            "detail": self.detail,
-            "output": self.output,
-            "waiting": self.waiting.to_json() if self.waiting else None,
-            "evidence": self.evidence,
-        }
-
-    @staticmethod
-    def from_json(data: Mapping[str, Any]) -> StopRecord:
-        """Read the body of a `stop` event."""
-        waiting = data.get("waiting")
-        return StopRecord(
-            Stop(data["stop"]),
-            data.get("detail"),
-            data.get("output"),
-            Waiting.from_json(waiting) if isinstance(waiting, dict) else None,
-            data.get("evidence"),
-        )
-
-
-class Stopped(Exception):
-    """Raised inside the loop to end it with a record."""
-
-    def __init__(self, record: StopRecord) -> None:
-        super().__init__(record.stop.value)
-        self.record = record
 
 
 class Compactor(Protocol):
@@ -379,57 +335,6 @@ class _Loop:
 
 
 # --- small decisions -----------------------------------------------------------------------------------
-
-
-def nudge_text(verdict: Verdict) -> str:
-    """What the model is told where it repeats itself."""
-    failure = str(verdict.evidence.get("failure", "")).strip()
-    quoted = f" What came back each time: {failure[:300]}" if failure else ""
-    better = verdict.evidence.get("progress_would_be", "Another error, a changed file, or another result.")
-    return (
-        f"You are repeating yourself without anything new ({verdict.rule}, {verdict.evidence.get('count')} times)."
-        f"{quoted} Progress would be: {better} Try something different, or ask the person."
-    )
-
-
-def doom_loop(verdict: Verdict, output: str | None) -> StopRecord:
-    """The stop for a loop that nudging did not end, with its evidence and what a person can do."""
-    failure = str(verdict.evidence.get("failure", ""))[:300]
-    waiting = Waiting(
-        kind="doom_loop",
-        id=verdict.rule,
-        message=f"The same thing {verdict.evidence.get('count')} times, nothing new: {failure}",
-        options=(
-            Option("hint", "hint TEXT: say what to try"),
-            Option("retry", "retry from before it"),
-            Option("switch", "switch MODEL"),
-            Option("end", "end here"),
-        ),
-        recommended="hint",
-    )
-    return StopRecord(Stop.DOOM_LOOP, verdict.rule, output or None, waiting, dict(verdict.evidence))
-
-
-def budget_stop(hit: LimitHit, output: str | None) -> StopRecord:
-    """The stop for a spent limit, which a person may extend. `output` is the last reply's text."""
-    how = f" {hit.how}" if hit.how else ""
-    waiting = Waiting(
-        kind="budget",
-        id=hit.name,
-        message=f"The limit of {hit.limit} {hit.name} is spent ({hit.spent}).{how} Extend it by a number, or end here.",
-        options=(Option("extend", "extend N: allow N more"), Option("end", "end here")),
-        recommended="end",
-    )
-    evidence = {"limit": hit.name, "allowed": hit.limit, "spent": hit.spent}
-    if hit.how:
-        evidence["counted"] = hit.how
-    return StopRecord(Stop.BUDGET, hit.name, output, waiting, evidence)
-
-
-def provider_stop(error: ProviderError) -> StopRecord:
-    """The stop for a provider that failed."""
-    evidence = {"message": error.message, "hint": error.hint, "text": sentences(error.message, error.hint)}
-    return StopRecord(Stop.PROVIDER_ERROR, error.detail, None, None, evidence)
 
 
 def retry_delay(error: ProviderError, attempt: int, elapsed: float) -> float | None:

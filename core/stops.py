@@ -101,6 +101,39 @@ class Waiting:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class StopRecord:
+    """Why the loop is not running any more, as it goes into the log. `output` is the last reply's text."""
+
+    stop: Stop
+    detail: str | None = None
+    output: str | None = None
+    waiting: Waiting | None = None
+    evidence: Any = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The body of the `stop` event."""
+        return {
+            "stop": self.stop.value,
+            "detail": self.detail,
+            "output": self.output,
+            "waiting": self.waiting.to_json() if self.waiting else None,
+            "evidence": self.evidence,
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> StopRecord:
+        """Read the body of a `stop` event."""
+        waiting = data.get("waiting")
+        return StopRecord(
+            Stop(data["stop"]),
+            data.get("detail"),
+            data.get("output"),
+            Waiting.from_json(waiting) if isinstance(waiting, dict) else None,
+            data.get("evidence"),
+        )
+
+
 def sentences(*parts: str) -> str:
     """What happened and what to do, one after the other; what another sentence follows gets the stop it lacks."""
     said = [part.strip() for part in parts if part.strip()]

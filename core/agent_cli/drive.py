@@ -15,12 +15,12 @@ from core.agent_cli.provider import CliProvider
 from core.agent_cli.turn import Turn, TurnInput
 from core.calls import APPROVAL_OPTIONS, Calls, Grants, Parked
 from core.driver import Limits
-from core.loop import EMPTY, INTERRUPTED, Stopped, StopRecord, budget_stop, doom_loop, nudge_text, provider_stop
+from core.endings import EMPTY, INTERRUPTED, Stopped, budget_stop, doom_loop, nudge_text, provider_stop
 from core.policy import NOTHING, LimitHit, Spent, limit_hit, spent_usd
 from core.ports import Host
 from core.provider import ProviderError, ToolSpec
 from core.session import SessionLog
-from core.stops import Stop, Waiting
+from core.stops import Stop, StopRecord, Waiting
 from core.watching import Watching
 
 NATIVE_TOOLS: Final = "provider:native-tools"

@@ -33,12 +33,12 @@ from core.agent_cli.provider import CliProvider
 from core.agent_cli.record import Recorder
 from core.agent_cli.tools import STOP_NOW, ToolDoor, offered
 from core.calls import APPROVAL_OPTIONS, Calls, Parked
+from core.endings import budget_stop, doom_loop, nudge_text
 from core.history import NEVER_RAN
-from core.loop import StopRecord, budget_stop, doom_loop, nudge_text
 from core.policy import LimitHit
 from core.ports import Host
 from core.session import Pair, SessionLog
-from core.stops import Stop, Waiting
+from core.stops import Stop, StopRecord, Waiting
 from core.watching import Watching
 
 MOST_NOTICES: Final = 50
