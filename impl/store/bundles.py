@@ -17,6 +17,9 @@ _VALIDATION: Final = (
 )
 _CHANNEL: Final = 'SELECT agent, channel, digest, validation_run, at, "by", refused, action FROM channel'
 
+#: What decoding a damaged record raises.
+_UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+
 
 class Bundles(Part):
     """The store's methods for agents, revisions, validations and channels."""
@@ -27,7 +30,7 @@ class Bundles(Part):
 
     def agents(self) -> list[str]:
         """Names of agents with a revision, sorted."""
-        return [row[0] for row in self._db.rows("SELECT DISTINCT agent FROM revision ORDER BY agent")]
+        return [_str(row[0]) for row in self._db.rows("SELECT DISTINCT agent FROM revision ORDER BY agent")]
 
     def add_revision(self, revision: Revision) -> bool:
         """Record it and make it the latest. False where (agent, digest) already was.
@@ -73,7 +76,7 @@ class Bundles(Part):
             return None
         try:
             return _revision(row)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except _UNREADABLE as error:
             raise StoreError(
                 "damaged",
                 f"The record of {agent}@{digest} is damaged ({error}).",
@@ -86,14 +89,15 @@ class Bundles(Part):
         for row in self._db.rows(f"{_REVISION} WHERE agent = ? ORDER BY n", (agent,)):
             try:
                 made.append(_revision(row))
-            except (ValueError, TypeError, KeyError, AttributeError):
-                made.append(Revision(row[0], row[1], (), str(row[3]), str(row[4]), f"(damaged record) {row[5]}"))
+            except _UNREADABLE:
+                agent_, digest, at, by = (_str(row[n]) for n in (0, 1, 3, 4))
+                made.append(Revision(agent_, digest, (), at, by, f"(damaged record) {row[5]}"))
         return made
 
     def latest(self, agent: str) -> str | None:
         """The digest saved last (saving an existing tree again makes it the latest)."""
         row = self._db.row("SELECT digest FROM latest WHERE agent = ?", (agent,))
-        return None if row is None else row[0]
+        return None if row is None else _str(row[0])
 
     # --- validations -----------------------------------------------------------------------------------
 
@@ -132,11 +136,12 @@ class Bundles(Part):
         rows = self._db.rows(
             "SELECT channel, digest FROM channel WHERE agent = ? AND refused IS NULL ORDER BY n", (agent,)
         )
-        return dict(rows)
+        return {_str(channel): _str(digest) for channel, digest in rows}
 
     def channel_log(self, agent: str) -> list[ChannelEntry]:
         """The history of all the agent's channels, oldest first, refused entries included."""
-        return [ChannelEntry(*row) for row in self._db.rows(f"{_CHANNEL} WHERE agent = ? ORDER BY n", (agent,))]
+        rows = self._db.rows(f"{_CHANNEL} WHERE agent = ? ORDER BY n", (agent,))
+        return [_entry(row) for row in rows]
 
     def move_channel(self, entry: ChannelEntry, expected: str | None) -> ChannelEntry:
         """Append `entry` if the channel's head is `expected` (None: no head yet); else append it with
@@ -170,15 +175,15 @@ class Bundles(Part):
 def _revision(row: Row) -> Revision:
     agent, digest, parents, at, by, message, source, licence, session, files = row
     return Revision(
-        agent=agent,
-        digest=digest,
-        parents=tuple(json.loads(parents)),
-        at=at,
-        by=by,
-        message=message,
+        agent=_str(agent),
+        digest=_str(digest),
+        parents=tuple(_texts(json.loads(parents))),
+        at=_str(at),
+        by=_str(by),
+        message=_str(message),
         files=tuple(TreeEntry(f["path"], f["sha256"], f["size"], f["x"]) for f in json.loads(files)),
-        source=None if source is None else json.loads(source),
-        licence=None if licence is None else json.loads(licence),
+        source=None if source is None else _object(json.loads(source)),
+        licence=None if licence is None else _object(json.loads(licence)),
         session=session,
     )
 
@@ -187,19 +192,49 @@ def _validation(row: Row) -> ValidationRun:
     name, agent, digest, at, passed, version, environment, checks, problems = row
     try:
         return ValidationRun(
-            name,
-            agent,
-            digest,
-            at,
+            _str(name),
+            _str(agent),
+            _str(digest),
+            _str(at),
             passed == 1,
-            version,
-            json.loads(environment),
-            tuple(json.loads(checks)),
-            tuple(json.loads(problems)),
+            _str(version),
+            _object(json.loads(environment)),
+            tuple(_object(check) for check in json.loads(checks)),
+            tuple(_object(problem) for problem in json.loads(problems)),
         )
-    except (ValueError, TypeError) as error:
+    except _UNREADABLE as error:
         problem = {"code": "damaged", "path": "", "message": str(error), "hint": "Validate again."}
-        return ValidationRun(str(name), agent, digest, str(at), False, str(version), {}, (), (problem,))
+        return ValidationRun(_str(name), _str(agent), _str(digest), _str(at), False, _str(version), {}, (), (problem,))
+
+
+def _entry(row: Row) -> ChannelEntry:
+    agent, channel, digest, run, at, by, refused, action = row
+    return ChannelEntry(
+        *(_str(agent), _str(channel), _str(digest)), _opt(run), _str(at), _str(by), _opt(refused), _str(action)
+    )
+
+
+def _str(value: object) -> str:
+    """A column that holds text; what damage left there instead, as text."""
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _opt(value: object) -> str | None:
+    return None if value is None else _str(value)
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    """`value` if it is an object. Raises TypeError."""
+    if not isinstance(value, dict):
+        raise TypeError("not an object")
+    return value
+
+
+def _texts(value: Any) -> list[str]:
+    """`value` if it is a list of texts. Raises TypeError."""
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise TypeError("not a list of texts")
+    return value
 
 
 def _rows(values: Any) -> str:

@@ -71,6 +71,8 @@ def busy() -> StoreError:
 def from_sqlite(error: sqlite3.Error, path: Path) -> Exception:
     """The StoreError that `error` means, for the database at `path`; mistakes in our own SQL stay as they are."""
     code, detail = primary(error), str(error)
+    if is_undecodable(error):
+        return damaged(path, detail)
     if code in _BUSY:
         return busy()
     if code == sqlite3.SQLITE_FULL:

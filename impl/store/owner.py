@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import threading
 import time
 import weakref
@@ -23,6 +24,7 @@ from impl.store import errors
 _SOCKET_MAX: Final = 100
 _PRIVATE_PREFIX: Final = "artificer-"
 _STALE_S: Final = 3600.0
+_RUN: Final = re.compile(r"[0-9a-f]{16}")
 
 
 class Run:
@@ -85,7 +87,7 @@ class Run:
 
     def alive(self, run: str | None) -> bool:
         """Whether the process that has run id `run` lives."""
-        if not run:
+        if not isinstance(run, str) or not _RUN.fullmatch(run):  # nobody, or what damage left
             return False
         if run == self.id:
             return self._fd is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,8 @@ _CREATE: Final = (
 )
 _INSERT: Final = "INSERT INTO event (id, at, kind, body) VALUES (?, ?, ?, ?)"
 _EVENT: Final = "SELECT id, at, kind, body FROM event"
+
+_MONEY: Final = re.compile(r"\d{1,15}(\.\d{1,30})?")
 
 #: Rows of one read. The first is small, so that the first screen does not wait for the second.
 _FIRST_PAGE: Final = 256
@@ -267,6 +270,8 @@ class Sessions(Part):
                 fields[name] = "" if name in _REQUIRED else None
             else:
                 fields[name] = value if isinstance(value, str) else str(value)
+        if fields["usd"] is not None and not _MONEY.fullmatch(fields["usd"]):
+            fields["usd"] = None  # what it cost is not known any more
         status = _status(fields["stop"], row[2], alive)
         return SessionInfo(id=str(row[0]), last_seq=row[1], status=status, **fields)
 
@@ -301,12 +306,14 @@ class Sessions(Part):
         """
         self._run.acquire()
         with self._db as execute:
-            row = execute("SELECT owner FROM session WHERE id = ?", (session,)).fetchone()
+            # As bytes: text that is no UTF-8, as damage leaves it, would be refused.
+            row = execute("SELECT CAST(owner AS BLOB) FROM session WHERE id = ?", (session,)).fetchone()
             if row is None:
                 raise _unknown(session)
-            if row[0] == self._run.id:
+            owner = _text(row[0])
+            if owner == self._run.id:
                 return True
-            if self._run.alive(row[0]):
+            if self._run.alive(owner):
                 return False
             execute("UPDATE session SET owner = ? WHERE id = ?", (self._run.id, session))
         return True

@@ -134,6 +134,49 @@ def test_a_damaged_revision_leaves_the_others_readable(store: SqliteStore, raw: 
     assert store.revision("a", "sha256:2") is not None
 
 
+ODD = ["NULL", "''", "'no JSON'", "7", "1.5", "'7'", "'[]'", "'{}'", "'[7]'", "X'00FF'", "CAST(X'FF41' AS TEXT)"]
+NESTED = "replace(hex(zeroblob(50000)), '00', '[')"
+
+
+@pytest.mark.parametrize("value", [*ODD, NESTED])
+@pytest.mark.parametrize(
+    ("table", "columns"),
+    [
+        ("revision", ("parents", "at", "by", "message", "source", "licence", "session", "files")),
+        ("validation", ("at", "checks_version", "environment", "checks", "problems")),
+        ("channel", ("validation_run", "at", "by", "action")),
+    ],
+)
+def test_whatever_a_column_of_a_record_became_the_record_is_listed(
+    store: SqliteStore, raw: sqlite3.Connection, table: str, columns: tuple[str, ...], value: str
+) -> None:
+    store.add_revision(Revision("a", "sha256:1", (), "T", "person", "m", source={"path": "p"}, licence={"spdx": "MIT"}))
+    store.add_validation(ValidationRun("v", "a", "sha256:1", "T", True, "1", {}))
+    store.move_channel(ChannelEntry("a", "live", "sha256:1", "v", "T", "person"), None)
+    for column in columns:
+        raw.execute(f'UPDATE {table} SET "{column}" = {value}')
+        (revision,), (run,), (entry,) = store.revisions("a"), store.validations("a"), store.channel_log("a")
+        assert (revision.digest, run.id, entry.digest) == ("sha256:1", "v", "sha256:1")
+        assert all(isinstance(facts, dict | None) for facts in (revision.source, revision.licence, run.environment))
+        assert all(isinstance(text, str) for text in (revision.at, revision.message, run.at, entry.at, entry.action))
+        assert all(isinstance(problem, dict) for problem in run.problems)
+
+
+@pytest.mark.parametrize("value", [value for value in ODD if value not in ("7", "1.5", "'7'")])
+def test_a_damaged_cost_is_one_that_is_not_known(store: SqliteStore, raw: sqlite3.Connection, value: str) -> None:
+    raw.execute(f"UPDATE session SET usd = {value}")
+    info = store.session("s")
+    assert info is not None
+    assert info.usd is None
+
+
+@pytest.mark.parametrize("value", [*ODD, "'../../etc'", "'a' || char(0)"])
+def test_a_damaged_owner_is_nobody_alive(store: SqliteStore, raw: sqlite3.Connection, value: str) -> None:
+    raw.execute(f"UPDATE session SET owner = {value}")
+    assert store.owner_socket("s") is None
+    assert store.claim("s")
+
+
 def test_a_damaged_validation_never_counts_as_passed(store: SqliteStore, raw: sqlite3.Connection) -> None:
     store.add_validation(ValidationRun("v", "a", "d", "T", True, "1", {}))
     raw.execute("UPDATE validation SET problems = '{'")
