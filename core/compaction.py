@@ -18,6 +18,7 @@ FACTS = 0.1
 SHRUNK = 0.9
 """A compaction that leaves more than this part of what was there is none."""
 CHARS_PER_TOKEN = 3.5
+LARGER = "Resume it with a model of a larger window (--model), or start anew."
 ASK = (
     "Summarise this conversation so that you can go on from the summary alone. Keep: what the person wants and "
     "decided, open questions, unmet problems, digests and names, files changed and why, what was tried and failed, "
@@ -58,6 +59,10 @@ def split_point(messages: Sequence[Message], room: int) -> int:
     return cut
 
 
+def _full(message: str) -> ProviderError:
+    return ProviderError("context", message, hint=LARGER)
+
+
 def compactor(log: SessionLog, window: int | None) -> Compactor:
     """A compactor for one session; it measures incrementally, so that asking costs the same at any length.
 
@@ -83,7 +88,7 @@ def compactor(log: SessionLog, window: int | None) -> Compactor:
             return []
         cut = split_point(request.messages, int(most * KEEP))
         if not cut:
-            raise ProviderError("context", "The conversation fills the model's window and cannot be made shorter.")
+            raise _full("The conversation fills the model's window and cannot be made shorter.")
         upto = log.history.seq_of(cut)
         summary = await _summarise(ask, request, cut, most)
         facts = kept(log.store.events(log.id, kinds=KINDS), upto, int(most * FACTS * CHARS_PER_TOKEN))
@@ -91,7 +96,7 @@ def compactor(log: SessionLog, window: int | None) -> Compactor:
             summary = f"Kept word for word:\n\n{facts}\n\n{summary}"
         after = estimate(summary, request.messages[cut:]) + fixed
         if after >= total * SHRUNK:
-            raise ProviderError("context", "The conversation fills the model's window; a summary would not be shorter.")
+            raise _full("The conversation fills the model's window; a summary would not be shorter.")
         counted = tokens = 0
         body = {
             "summary": summary,
@@ -117,7 +122,7 @@ async def _summarise(
     turn = await ask(ModelRequest(request.session, ASK, messages, (), request.model))
     summary = "\n\n".join(b.text for b in turn.blocks if isinstance(b, Text)).strip()
     if not summary:
-        raise ProviderError("context", "The conversation fills the model's window, and its summary came back empty.")
+        raise _full("The conversation fills the model's window, and its summary came back empty.")
     return f"Summary of the conversation so far:\n\n{summary}"
 
 

@@ -124,6 +124,7 @@ async def test_a_summary_that_is_no_shorter_stops(tmp_path: Path) -> None:
     stage = Stage(tmp_path, Summing(reading(12), BIG * 10, window=4000), talker())
     outcome = await stage.run("Read everything.")
     assert (outcome.stop, outcome.record.detail) == (Stop.PROVIDER_ERROR, "context")
+    assert "--model" in outcome.record.evidence["hint"]
 
 
 @pytest.mark.parametrize("summary", ["", ProviderError("auth", "No.")])
