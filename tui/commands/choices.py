@@ -11,12 +11,22 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, words for people on stderr.")]
-ProviderName = Annotated[str | None, typer.Option("--provider", help="What thinks: a name from `artificer providers`.")]
-ModelName = Annotated[str | None, typer.Option("--model", help="The model, in the provider's words.")]
-EffortName = Annotated[str | None, typer.Option("--effort", help="How hard it thinks, in the provider's words.")]
-SandboxName = Annotated[str | None, typer.Option("--sandbox", help="docker, bubblewrap, or process (unsafe).")]
-Answers = Annotated[list[str] | None, typer.Option("--answer", help="Answers, in the order of questions; repeatable.")]
-LimitWords = Annotated[list[str] | None, typer.Option("--limit", help="steps|tokens|usd|seconds=N; may be repeated.")]
+ProviderName = Annotated[
+    str | None, typer.Option("--provider", metavar="NAME", help="What thinks: a name from `artificer providers`.")
+]
+ModelName = Annotated[str | None, typer.Option("--model", metavar="NAME", help="The model, in the provider's words.")]
+EffortName = Annotated[
+    str | None, typer.Option("--effort", metavar="LEVEL", help="How hard it thinks, in the provider's words.")
+]
+SandboxName = Annotated[
+    str | None, typer.Option("--sandbox", metavar="KIND", help="docker, bubblewrap, or process (unsafe).")
+]
+Answers = Annotated[
+    list[str] | None, typer.Option("--answer", metavar="TEXT", help="Answers, in the order of questions; repeatable.")
+]
+LimitWords = Annotated[
+    list[str] | None, typer.Option("--limit", metavar="WHAT=N", help="steps|tokens|usd|seconds=N; may be repeated.")
+]
 Stream = Annotated[bool, typer.Option("--stream", help="Also print text while it streams (kind draft).")]
 
 

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from core import Case, Engine, Experiment, Host, Judged, Preset, Record, Runner, Setting, Suite, Supervisor
 
 T = TypeVar("T")
-Replay = Annotated[str | None, typer.Option("--replay", help="Answer effects from this session's record alone.")]
+Replay = Annotated[
+    str | None, typer.Option("--replay", metavar="SESSION", help="Answer effects from this session's record alone.")
+]
 Parallel = Annotated[int | None, typer.Option("--parallel", min=1, max=256, help="How many run at once.")]
 EngineUrl = Annotated[
     str | None, typer.Option("--engine", metavar="URL", help="Where cells run: dask://HOST:PORT; without it, here.")
@@ -144,7 +146,9 @@ def evaluate(
     sandbox: SandboxName = None,
     engine: EngineUrl = None,
     parallel: Parallel = None,
-    only: Annotated[list[str] | None, typer.Option("--case", help="Only this case; may be repeated.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--case", metavar="ID", help="Only this case; may be repeated.")
+    ] = None,
     judge: JudgeName = None,
     judge_model: JudgeModel = None,
     force_judge: ForceJudge = False,

@@ -31,8 +31,10 @@ def add_to(app: typer.Typer) -> None:
 
 def build(
     source: Annotated[str | None, typer.Argument(metavar="SOURCE", help="A folder or a git URL.")] = None,
-    agent: Annotated[str | None, typer.Option("--agent", help="Edit this agent.")] = None,
-    message: Annotated[str | None, typer.Option("-m", "--message", help="What the agent should be.")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Edit this agent.")] = None,
+    message: Annotated[
+        str | None, typer.Option("-m", "--message", metavar="TEXT", help="What the agent should be.")
+    ] = None,
     publish: Annotated[bool, typer.Option("--publish", help="Publish it once it has passed.")] = False,
     *,
     choices: Choices,
@@ -54,7 +56,9 @@ def build(
 def run(
     agent: Annotated[str, typer.Argument(metavar="AGENT[@DIGEST|@CHANNEL]", help="Without @, its live revision.")],
     task: Annotated[str, typer.Argument(metavar="TASK", help="What it should do.")],
-    replay: Annotated[str | None, typer.Option("--replay", help="Answer effects from this session's record.")] = None,
+    replay: Annotated[
+        str | None, typer.Option("--replay", metavar="SESSION", help="Answer effects from this session's record.")
+    ] = None,
     *,
     choices: Choices,
 ) -> int:
@@ -77,7 +81,7 @@ def run(
 
 def resume(
     session: SessionId,
-    message: Annotated[str | None, typer.Option("-m", "--message", help="Your next message.")] = None,
+    message: Annotated[str | None, typer.Option("-m", "--message", metavar="TEXT", help="Your next message.")] = None,
     *,
     choices: Choices,
 ) -> int:
@@ -103,7 +107,7 @@ def answer(
 
 def fork(
     session: SessionId,
-    message: Annotated[str | None, typer.Option("-m", "--message", help="Your next message.")] = None,
+    message: Annotated[str | None, typer.Option("-m", "--message", metavar="TEXT", help="Your next message.")] = None,
     *,
     choices: Choices,
 ) -> int:

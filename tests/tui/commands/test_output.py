@@ -221,3 +221,8 @@ def test_in_a_directory_that_is_gone_what_needs_it_says_so_and_all_else_works(
     )
     assert ran.returncode == code
     assert said in ran.stderr
+
+
+def test_help_speaks_of_no_types_of_the_language_it_is_written_in(home: Path) -> None:
+    for command in ("build", "run", "eval", "compare", "experiment"):
+        assert "list[" not in artificer(command, "--help", json=False).out
