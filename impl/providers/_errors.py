@@ -16,7 +16,7 @@ from impl.providers._calls import clean, mapping
 _SNIPPET = 500
 #: What is shorter is a placeholder for a server that asks for no key, and may be any word of the message.
 _SECRET = 8
-_KEYLIKE = re.compile(r"\b(sk-|Bearer\s+)[A-Za-z0-9_\-.]{8,}")
+_KEYLIKE = re.compile(r"\b(sk-|Bearer\s+|Basic\s+(?=[A-Za-z+/]*[0-9=]))[A-Za-z0-9_\-.+/=]{8,}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,18 @@ def test_the_servers_words_are_in_the_message_and_the_key_is_not() -> None:
     assert "wrong key [key], or sk-[key]" in error.message
 
 
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("bad header Basic dXNlcjpwYXNzMDE= here", "bad header Basic [key] here"),
+        ("bad header Bearer abc+def/ghi012== here", "bad header Bearer [key] here"),
+        ("Basic authentication is wanted", "Basic authentication is wanted"),
+    ],
+)
+def test_what_a_server_repeats_of_a_header_is_no_key(said: str, kept: str) -> None:
+    assert SERVICE.redact(said) == kept
+
+
 def test_a_placeholder_key_does_not_garble_the_message() -> None:
     service = Service("Test", "TEST_KEY", "TEST_URL", "http://x", "m", ("ollama",))
     assert "ollama is loading" in server_error(read_body(503, b'{"error":"ollama is loading"}'), service).message
