@@ -50,6 +50,20 @@ def test_a_signal_restores_the_terminal(tmp_path: Path, number: signal.Signals) 
 
 
 @pytest.mark.slow
+def test_a_stopped_app_that_goes_on_draws_everything_again(tmp_path: Path) -> None:
+    with artificer(tmp_path / "home") as terminal:
+        terminal.wait_for(FRESH)
+        at = terminal.wait_for("quits")
+        terminal.signal(signal.SIGTSTP)
+        at = terminal.wait_for("\x1b[?1049l", after=at)  # the terminal is the shell's
+        terminal.signal(signal.SIGCONT)
+        terminal.wait_for(FRESH, after=at)
+        terminal.send("\x11")
+        assert terminal.exit_code() == 0
+        assert terminal.restored == ALL_BACK
+
+
+@pytest.mark.slow
 def test_a_signal_before_the_first_paint_restores_the_terminal_and_keeps_what_was_left(tmp_path: Path) -> None:
     on = stage(tmp_path / "home")
     session = scenes.asks(on)
