@@ -15,6 +15,7 @@ _READ: Final = 4_000_000
 _NUMBERED: Final = re.compile(
     r"^\W*?(?:Q(?:uestion)?\s*\d*\s*[:.)]\s*|\d+(?:\.\d+)*[.):]?\s+)?(?=[\w¿\"'‘“(])", re.IGNORECASE
 )
+_EMOJI: Final = re.compile(r"(?<!\w):[a-z0-9_+-]{2,40}:(?!\w)")
 _ASKS: Final = re.compile(
     r"(?:how|what|why|where|when|which|who|whose|can|could|do|does|is|are|should|will|may|must)\b", re.IGNORECASE
 )
@@ -83,7 +84,7 @@ def _asked(path: str, text: str, *, index: bool) -> Iterator[tuple[int, str]]:
 
 def _plain(heading: str) -> str:
     """A heading without its number and closing marks; "" where it is too long or holds what no one types."""
-    said = _NUMBERED.sub("", " ".join(heading.split()), count=1).rstrip(" :.#*_")
+    said = _NUMBERED.sub("", " ".join(_EMOJI.sub(" ", heading).split()), count=1).rstrip(" :.#*_")
     if "contents" in words(said)[-1:] and len(words(said)) <= 3:  # the table of them says nothing itself
         return ""
     return said if len(said) <= _LONGEST and said.isprintable() and "`" not in said else ""

@@ -25,6 +25,7 @@ REPOSITORY = Path(__file__).parents[3]
         ("# Ferry\n\nA.\n\n## How to contribute\n\nB.\n\n## Timetable\n\nC.\n", "Timetable"),
         ("# Ferry\n\nA.\n\n## Questions?\n\nB.\n\n## `board(x)`\n\nC.\n\n## SQLite tables\n\nD.\n", "SQLite tables"),
         ("# Ferry\n\nA.\n\n## Installation\n\nB.\n", "Installation"),
+        ("# Ferry\n\nA.\n\n## :ship: [How do I board?](#x) {#board}\n\nB.\n", "how do I board?"),
         ("# Ferry\n\nA.\n", "Ferry"),
         ("no heading at all\n", ""),
     ],
