@@ -102,6 +102,7 @@ class ArtificerApp(ActingApp):
     def on_mount(self) -> None:
         """First the screen, then everything else."""
         self._load_keymap()
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # fg after a stop: all anew
         self.call_after_refresh(self._after_first_paint)
 
     def _load_keymap(self) -> None:
@@ -124,7 +125,6 @@ class ArtificerApp(ActingApp):
 
     async def _after_first_paint(self) -> None:
         self.theme_changed_signal.subscribe(self, lambda theme: self.desk.keep("app:theme", theme.name))
-        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # fg after a stop: all anew
         self.set_interval(POLL_S, self._poll)
         key = self.open_at_start or self.host.store.get_value(LEFT)
         if isinstance(key, str):
