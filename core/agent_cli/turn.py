@@ -27,6 +27,7 @@ from core.agent_cli.events import (
     CliTotal,
     CliTurn,
 )
+from core.agent_cli.keys import keys_in, without
 from core.agent_cli.memory import permission_id
 from core.agent_cli.process import LONGEST_LINE, CliRun
 from core.agent_cli.provider import CliProvider
@@ -77,6 +78,7 @@ class Turn:
         self._turn = given.turn
         self._native: str | None = None
         self._process: CliRun | None = None
+        self._keys: tuple[str, ...] = ()
         self._figures: list[CliFigures] = []
         self._end: CliEnd | None = None
         self._error: Exception | None = None
@@ -102,6 +104,7 @@ class Turn:
             invocation = given.provider.invoke(self._turn)
             self._turn = replace(self._turn, native=invocation.native)
             merged = given.provider.environment(self._turn, given.provider.overlay, invocation)
+            self._keys = keys_in(merged)
             process = self._process = await given.provider.spawn(invocation, merged)
             try:
                 await self._watch(process)
@@ -135,7 +138,7 @@ class Turn:
     async def _read(self, process: CliRun, parser: CliParser) -> None:
         async for line in process.lines():
             self._heard = time.monotonic()
-            for event in parser.feed(line):
+            for event in parser.feed(without(line, self._keys)):
                 self._take(event)
 
     async def _until_over(self, reading: asyncio.Task[None], process: CliRun) -> None:
@@ -178,7 +181,7 @@ class Turn:
         result = (await asyncio.gather(reading, return_exceptions=True))[0]
         if isinstance(result, Exception):
             self._error = result
-        for event in parser.finish(exit):
+        for event in parser.finish(replace(exit, stderr=without(exit.stderr, self._keys))):
             self._take(event)
         if process.dropped:
             self._notice(f"{process.dropped} of its lines were longer than {LONGEST_LINE:,} bytes and left out.")

@@ -71,7 +71,11 @@ class ToyParser:
 
     def finish(self, exit: CliExit) -> Sequence[CliEvent]:
         """An exit without a word is a failure."""
-        return () if self._ended else [CliEnd("error", detail="incomplete", message="It went away.")]
+        return (
+            ()
+            if self._ended
+            else [CliEnd("error", detail="incomplete", message=exit.stderr.strip() or "It went away.")]
+        )
 
 
 class AskingRun(CliProcess):
@@ -354,6 +358,22 @@ out({"session": "t1"}); out({"text": "y" * 3_000_000}); out({"text": "Short"}); 
     outcome = await stage.run("One")
     assert outcome.record.output == "Short"
     assert "left out" in stage.events("notice")[0].data["text"]
+
+
+async def test_a_key_it_was_started_with_is_nowhere_in_what_it_says(toy: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOY_API_KEY", "any-shape.of=CANARY+key")
+    body = """
+import os
+key = os.environ["TOY_API_KEY"]
+out({"session": "t1"}); out({"text": "I have " + key}); out({"call": "look", "args": {"at": key}, "output": key})
+print("refused: " + key, file=sys.stderr)
+"""
+    stage, _ = toy(body)
+    outcome = await stage.run("Hi")
+    assert outcome.record.evidence["message"] == "refused: [key]"
+    events = list(stage.host.store.events(outcome.info.id))
+    assert "I have [key]" in json.dumps([dict(event.data) for event in events])
+    assert "CANARY" not in json.dumps([dict(event.data) for event in events])
 
 
 async def test_words_said_meanwhile_are_its_next_prompt(toy: Make) -> None:
