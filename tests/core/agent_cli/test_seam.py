@@ -362,15 +362,16 @@ out({"session": "t1"}); out({"text": "y" * 3_000_000}); out({"text": "Short"}); 
 
 async def test_a_key_it_was_started_with_is_nowhere_in_what_it_says(toy: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOY_API_KEY", "any-shape.of=CANARY+key")
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:pwCANARY@proxy.example.com:3128")
     body = """
 import os
 key = os.environ["TOY_API_KEY"]
 out({"session": "t1"}); out({"text": "I have " + key}); out({"call": "look", "args": {"at": key}, "output": key})
-print("refused: " + key, file=sys.stderr)
+print("refused: " + key + " by " + os.environ["HTTPS_PROXY"], file=sys.stderr)
 """
     stage, _ = toy(body)
     outcome = await stage.run("Hi")
-    assert outcome.record.evidence["message"] == "refused: [key]"
+    assert outcome.record.evidence["message"] == "refused: [key] by http://[key]@proxy.example.com:3128"
     events = list(stage.host.store.events(outcome.info.id))
     assert "I have [key]" in json.dumps([dict(event.data) for event in events])
     assert "CANARY" not in json.dumps([dict(event.data) for event in events])
