@@ -63,7 +63,10 @@ class Search(Part):
                 if error.code in ("damaged", "disk_full", "read_only"):
                     return False
                 raise
-        behind = self._db.rows("SELECT sid, indexed, last_seq FROM session WHERE indexed < last_seq")
+        behind = self._db.rows(
+            "SELECT sid, indexed, last_seq FROM session WHERE indexed < last_seq"
+            " AND typeof(indexed) = 'integer' AND typeof(last_seq) = 'integer'"
+        )
         try:
             for sid, indexed, last in behind:
                 self._index_session(sid, indexed, last)
@@ -147,7 +150,7 @@ class Search(Part):
 
     def _every(self, below: int) -> Iterator[int]:
         """The number of each event there should be below one, the highest first."""
-        for sid, last in self._db.rows("SELECT sid, last_seq FROM session ORDER BY sid DESC"):
+        for sid, last in self._db.rows("SELECT sid, CAST(last_seq AS INTEGER) FROM session ORDER BY sid DESC"):
             base = sid << SEQ_BITS
             yield from range(min(base + min(last, _MOST_EVENTS), below - 1), base, -1)
 

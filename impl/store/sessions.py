@@ -184,7 +184,7 @@ class Sessions(Part):
 
     def tail(self, session: str, count: int) -> list[Event]:
         """The last `count` events, oldest first."""
-        row = self._db.row("SELECT sid, last_seq FROM session WHERE id = ?", (session,))
+        row = self._db.row("SELECT sid, CAST(last_seq AS INTEGER) FROM session WHERE id = ?", (session,))
         if row is None or count <= 0:
             return []
         base = row[0] << SEQ_BITS
@@ -211,7 +211,7 @@ class Sessions(Part):
 
     def _salvage(self, session: str, base: int, after: int, count: int, kinds: tuple[str, ...] | None) -> list[Event]:
         """Read one by one where part of the file is damaged, each unreadable place standing as a damaged event."""
-        row = self._db.row("SELECT last_seq FROM session WHERE sid = ?", (base >> SEQ_BITS,))
+        row = self._db.row("SELECT CAST(last_seq AS INTEGER) FROM session WHERE sid = ?", (base >> SEQ_BITS,))
         made: list[Event] = []
         for seq in range(max(0, after) + 1, (row[0] if row else 0) + 1):
             if len(made) == count:
@@ -273,7 +273,8 @@ class Sessions(Part):
         if fields["usd"] is not None and not _MONEY.fullmatch(fields["usd"]):
             fields["usd"] = None  # what it cost is not known any more
         status = _status(fields["stop"], row[2], alive)
-        return SessionInfo(id=str(row[0]), last_seq=row[1], status=status, **fields)
+        last = row[1] if isinstance(row[1], int) else 0
+        return SessionInfo(id=str(row[0]), last_seq=last, status=status, **fields)
 
     # --- drafts ----------------------------------------------------------------------------------------
 

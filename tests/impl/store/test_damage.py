@@ -86,6 +86,16 @@ def test_a_damaged_number_of_events_makes_none_up(store: SqliteStore, raw: sqlit
     assert len(list(store.events("s"))) < 10_000
 
 
+@pytest.mark.parametrize("value", ["'many'", "X'00'", "1.5", "''"])
+def test_a_number_of_events_that_is_none_hides_nothing(store: SqliteStore, raw: sqlite3.Connection, value: str) -> None:
+    store.append("s", [("message", {"text": "needle"})])
+    raw.execute(f"UPDATE session SET last_seq = {value}, indexed = {value}")
+    assert [e.seq for e in store.events("s")] == [e.seq for e in store.tail("s", 6)] == [1, 2, 3, 4, 5, 6]
+    assert [hit.seq for hit in store.search("needle")] == [6]
+    (info,) = store.sessions()
+    assert info.last_seq == 0
+
+
 def test_an_append_that_fails_halfway_leaves_nothing_of_itself(store: SqliteStore, raw: sqlite3.Connection) -> None:
     raw.execute("INSERT INTO event (id, at, kind, body) SELECT max(id) + 2, 'T', 'notice', '{}' FROM event")
     with pytest.raises(StoreError) as caught:
