@@ -88,11 +88,12 @@ class Tally:
 class Cycles:
     """Runs of equal elements at each distance: the trailing cycle of every period in constant time a step."""
 
-    __slots__ = ("_before", "elements", "labels", "places", "runs")
+    __slots__ = ("_before", "elements", "labels", "places", "raws", "runs")
 
     def __init__(self) -> None:
         size = _CYCLE_MEMORY
         self.elements: deque[int] = deque(maxlen=size)
+        self.raws: deque[int] = deque(maxlen=size)
         self.labels: deque[str] = deque(maxlen=size)
         self.places: deque[int] = deque(maxlen=size)
         self.runs = [0] * (LONGEST_CYCLE + 1)
@@ -100,21 +101,24 @@ class Cycles:
 
     def clear(self) -> None:
         self.elements.clear()
+        self.raws.clear()
         self.labels.clear()
         self.places.clear()
         self.runs = self._before = [0] * (LONGEST_CYCLE + 1)
 
-    def push(self, element: int, label: str, place: int) -> None:
+    def push(self, element: int, raw: int, label: str, place: int) -> None:
         """A new turn."""
         self._before = self.runs
         self.elements.append(element)
+        self.raws.append(raw)
         self.labels.append(label)
         self.places.append(place)
         self._match(element)
 
-    def replace(self, element: int) -> None:
+    def replace(self, element: int, raw: int) -> None:
         """The turn has one more call than was known."""
         self.elements[-1] = element
+        self.raws[-1] ^= raw
         self._match(element)
 
     def _match(self, element: int) -> None:
@@ -123,6 +127,11 @@ class Cycles:
             before + 1 if 0 < period < length and known[length - 1 - period] == element else 0
             for period, before in enumerate(self._before)
         ]
+
+    def drifts(self, period: int) -> bool:
+        """Whether the last round measured something else than the one before."""
+        raws = list(self.raws)
+        return raws[-period:] != raws[-2 * period : -period]
 
     def repeated(self) -> tuple[int, int] | None:
         """(period ≥ 2, how many times it stands at the end) of the shortest cycle that came thrice or more."""

@@ -123,10 +123,10 @@ class Answer:
 
     `key` is equal for answers that say the same, `raw` for identical ones. `ack` says "done" and nothing more,
     `negative` says "nothing there", `brief` is what many things have in common ("MIT"), `long` is too much to be a
-    coincidence. `bare` is little but times, ids and the like, so that they are what was asked for. `failures` are
-    (key, weight) under which a failure is counted, the most exact first; `lines` tells failures apart that differ in
-    line numbers; `shape` is equal for failures that differ in nothing but what was asked for, 0 where they do not
-    repeat it.
+    coincidence. `bare` is little but times, ids and the like, so that they are what was asked for, and `measures` where
+    that is how long something took. `failures` are (key, weight) under which a failure is counted, the most exact
+    first; `lines` tells failures apart that differ in line numbers; `shape` is equal for failures that differ in
+    nothing but what was asked for, 0 where they do not repeat it.
     """
 
     key: int
@@ -141,6 +141,7 @@ class Answer:
     shape: int = 0
     bare: bool = False
     brief: bool = False
+    measures: bool = False
 
 
 _ENVELOPE_MOST = 100_000
@@ -180,6 +181,7 @@ def read_answer(output: str, ok: bool, tool: str = "", args: Any = None, *, reje
     few = len(shown) <= 200
     negative = few and _NEGATIVE.match(shown) is not None
     masked = _MASKED.findall(shown)
+    bare = not negative and len(shown) - sum(map(len, masked)) < _BARE * len(masked)
     return Answer(
         key=hash(("nothing", unasked(shown, asked(args))) if negative else (shown, skeleton(text) if tail else 0)),
         raw=hash(output),
@@ -189,7 +191,8 @@ def read_answer(output: str, ok: bool, tool: str = "", args: Any = None, *, reje
         long=len(shown) > 200 or shown.count("\n") >= 3,
         text=shown[:500],
         brief=not negative and len(shown) <= 40 and shown.count("\n") <= 1,
-        bare=not negative and len(shown) - sum(map(len, masked)) < _BARE * len(masked),
+        bare=bare,
+        measures=bare and "<duration>" in masked,
     )
 
 

@@ -21,6 +21,7 @@ WAITING: Final = (10, 14)
 WAITING_DRIFTING: Final = (20, 40)
 WAITING_HARDLY: Final = (8, 12)  # polls that do not wait between
 CYCLE: Final = (3, 4)
+CYCLE_DRIFTING: Final = (6, 8)  # two things measured by turns
 RETURNS: Final = (3 * 4, 4 * 4)
 ANSWERS: Final = (5 * 20, 8 * 20)
 NOTHING_NEW: Final = (10 * 10, 16 * 10)
@@ -190,17 +191,18 @@ def identical(state: State, seen: Seen, where: int) -> list[Finding]:
 def cycle(state: State, seen: Seen, new_turn: bool, where: int) -> list[Finding]:
     """The same two to twelve calls and answers in the same order; calls made in parallel are one element."""
     cycles = state.cycles
+    raw = seen.answer.raw if seen.answer.measures else seen.pair
     if new_turn or not state.turn_pairs or not cycles.elements:
         state.turn_pairs.add(seen.pair)
-        cycles.push(seen.pair, f"{seen.call.shown[:80]} → {seen.answer.text[:60]}", where)
+        cycles.push(seen.pair, raw, f"{seen.call.shown[:80]} → {seen.answer.text[:60]}", where)
     elif seen.pair not in state.turn_pairs and len(state.turn_pairs) < 64:
         state.turn_pairs.add(seen.pair)
-        cycles.replace(hash(frozenset(state.turn_pairs)))
+        cycles.replace(hash(frozenset(state.turn_pairs)), raw)
     repeated = cycles.repeated()
     if repeated is None:
         return []
     period, times = repeated
-    level = _due(times, CYCLE)
+    level = _due(times, CYCLE_DRIFTING if cycles.drifts(period) else CYCLE)
     if level is None:
         return []
     labels = list(cycles.labels)[-period:]
@@ -211,7 +213,7 @@ def cycle(state: State, seen: Seen, new_turn: bool, where: int) -> list[Finding]
 def same_answer(state: State, seen: Seen, where: int) -> list[Finding]:
     """Calls that differ, the answer known already: a search reworded, a command respelt."""
     call, answer = seen.call, seen.answer
-    if answer.failed or answer.ack:
+    if answer.failed or answer.ack or answer.bare:
         return []
     tally = _tally(state.answers, seen.told, where)
     before, tally.call = tally.call, call

@@ -176,6 +176,20 @@ def names_looked_up_for_ever() -> Iterable[Step]:
         yield tool("lookup", {"name": hx(6)}, "unknown")
 
 
+@case("clear")
+def two_programs_measured_by_turns() -> Iterable[Step]:
+    for n in range(5):
+        yield sh("./bench --old", f"mean {10.1 + n * 0.37:.2f} us")
+        yield sh("./bench --new", f"mean {8.1 + n * 0.31:.2f} us")
+
+
+@case("stop")
+def two_logs_looked_at_by_turns() -> Iterable[Step]:
+    for n in range(5):
+        yield sh("date +%T; tail -1 a.log", f"10:3{n}:11\nnothing to do")
+        yield sh("date +%T; tail -1 b.log", f"10:3{n}:12\nstill nothing")
+
+
 # --- errors mended one after the other -----------------------------------------------------------------------------
 
 
