@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from core import register_provider
 from tests.harness.scripted import ScriptedProvider
 from tests.harness.stage import Stage, question
-from tests.tui import scenes
+from tests.tui import labscenes, scenes
 from tests.tui.conftest import calm, until
 from tests.tui.test_stops import shown
 from tui.application import ArtificerApp
@@ -66,6 +66,14 @@ async def test_panes_are_clicked_by_their_names(on_stage: Stage, make_app: Make)
         for name, pane in (("Diff", "diff"), ("Revisions", "revisions"), ("Chat", "chat")):
             await click(pilot, app, name)
             await until(pilot, lambda pane=pane: app.focused is not None and app.focused.id == pane, pane)
+
+
+async def test_the_kinds_of_the_lab_are_clicked(on_stage: Stage, make_app: Make) -> None:
+    app = make_app(on_stage, labscenes.evaluations(on_stage))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await calm(pilot)
+        await click(pilot, app, "Experiments")
+        assert app.screen.kind == "experiment"  # type: ignore[attr-defined]
 
 
 async def test_the_keys_at_the_bottom_are_clicked(on_stage: Stage, make_app: Make) -> None:

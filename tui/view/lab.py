@@ -277,16 +277,19 @@ def progress(kept: Kept) -> Line:
 def lab_tabs(kind: Kind, view: str, *, plots: bool) -> Line:
     """The kinds with their keys, the current one bold; on narrow screens (`view` is not empty) also what of a record
     shows."""
-    parts: list[str | tuple[str, Tone]] = []
-    for number, one in enumerate(KINDS, 2):
-        bold = one == kind and view in ("", "list")
-        parts += [(f"F{number} ", Tone.DIM), (f"{one.capitalize()}s", Tone.STRONG if bold else Tone.DIM), "   "]
+    tabs = [
+        (f"F{number}", f"{one.capitalize()}s", one == kind and view in ("", "list"), f"kind('{one}')")
+        for number, one in enumerate(KINDS, 2)
+    ]
     if view:
         name = {"comparison": "Pair", "experiment": "Matrix", "evaluation": "Cases"}[kind]
-        parts += [("F5 ", Tone.DIM), (name, Tone.STRONG if view == "detail" else Tone.DIM), "   "]
+        tabs.append(("F5", name, view == "detail", "detail"))
     if plots:
-        parts += [("F6 ", Tone.DIM), ("Plots", Tone.STRONG if view == "plots" else Tone.DIM)]
-    return line(*parts)
+        tabs.append(("F6", "Plots", view == "plots", "plots"))
+    parts: list[Span] = []
+    for key, name, bold, act in tabs:
+        parts += [Span(f"{key} ", Tone.DIM), Span(name, Tone.STRONG if bold else Tone.DIM, act), Span("   ")]
+    return tuple(parts)
 
 
 # --- a comparison --------------------------------------------------------------------------------------
