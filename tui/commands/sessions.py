@@ -331,7 +331,7 @@ def _source(source: str | None) -> str | None:
     except SourceError as error:
         raise output.Refused(error.code, error.message, error.hint) from error
     if reference.path is None:
-        return source.strip()
+        return reference.url  # without what stood behind a `?`: it may be a token, and is not used
     if not reference.path.exists():
         hint = "Give a folder that exists, or a git URL."
         raise output.Refused("not_found", f"There is nothing at {reference.path}.", hint)

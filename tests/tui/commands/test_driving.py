@@ -219,6 +219,12 @@ def test_a_run_takes_a_channel_by_name(home: Path) -> None:
 # --- names ---------------------------------------------------------------------------------------------
 
 
+def test_what_stands_behind_an_address_is_recorded_nowhere(home: Path) -> None:
+    ran = expecting(10, "build", "https://127.0.0.1:1/owner/name.git?token=aSecretOfMine77")
+    assert "https://127.0.0.1:1/owner/name.git" in ran.out
+    assert "aSecretOfMine77" not in ran.out + ran.err
+
+
 def test_the_same_source_again_adds_to_the_agent_and_unchanged_gives_the_same_digest(
     home: Path, tmp_path: Path
 ) -> None:
