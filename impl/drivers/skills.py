@@ -28,7 +28,8 @@ class SkillShelf:
 
     def _info(self, name: str) -> SkillInfo:
         front, _ = front_matter((self._root / name / "SKILL.md").read_text("utf-8"))
-        return SkillInfo(name, str(front.get("description", "")), tuple(self._scripts(name)))
+        description = front.get("description")
+        return SkillInfo(name, description if isinstance(description, str) else "", tuple(self._scripts(name)))
 
     def _scripts(self, name: str) -> list[str]:
         base = self._root / name
@@ -71,7 +72,8 @@ class SkillShelf:
 
 
 def front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """The YAML front matter of a Markdown file and the text after it; empty where it has none."""
+    """The YAML front matter of a Markdown file, every value in it as text, and the text after it; empty where it has
+    none."""
     text = text.removeprefix("\ufeff")
     if not text.startswith("---"):
         return {}, text
@@ -81,7 +83,7 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
     import yaml
 
     try:
-        data = yaml.safe_load(head)
-    except yaml.YAMLError:
+        data = yaml.load(head, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+    except (yaml.YAMLError, RecursionError):
         return {}, text
     return (data if isinstance(data, dict) else {}), rest.partition("\n")[2]

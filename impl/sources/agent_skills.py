@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -31,18 +31,18 @@ def find(tree: SourceTree) -> list[Candidate]:
     """Every directory with a SKILL.md, unless it lies in another skill, in tests or in examples."""
     roots = [path for path in tree.files if PurePosixPath(path).name.lower() == "skill.md"]
     directories = sorted({str(PurePosixPath(path).parent) for path in roots}, key=lambda d: (d.count("/"), d))
-    chosen: list[str] = []
+    chosen: set[str] = set()
     for directory in directories:
-        inside = any(other != "." and directory.startswith(other + "/") for other in chosen)
+        inside = any(str(above) in chosen for above in PurePosixPath(directory).parents if str(above) != ".")
         if not inside and _place(directory) is not None:
-            chosen.append(directory)
+            chosen.add(directory)
     ids: dict[str, str] = {}
     for directory in sorted(chosen):
-        ids[directory] = distinct(_name_of(tree, directory), directory, ids.values())
-    return [_candidate(tree, directory, ids[directory], chosen) for directory in sorted(chosen)]
+        ids[distinct(_name_of(tree, directory), directory, ids)] = directory
+    return [_candidate(tree, directory, name, chosen) for name, directory in ids.items()]
 
 
-def _candidate(tree: SourceTree, directory: str, name: str, all_of_them: list[str]) -> Candidate:
+def _candidate(tree: SourceTree, directory: str, name: str, all_of_them: Collection[str]) -> Candidate:
     matter = _front_matter(tree, directory)
     count = len(_files(tree, directory, all_of_them))
     place = _place(directory)
@@ -98,7 +98,7 @@ def _description(matter: FrontMatter, name: str) -> str:
     return f"The skill {name}."
 
 
-def _files(tree: SourceTree, directory: str, all_of_them: Sequence[str] = ()) -> list[str]:
+def _files(tree: SourceTree, directory: str, all_of_them: Collection[str] = ()) -> list[str]:
     """A skill's files; of a skill at the root, not those of the skills below it."""
     nested = [other + "/" for other in all_of_them if directory == "." and other != "."]
     return [file.path for file in tree.under(directory) if not any(map(file.path.startswith, nested))]

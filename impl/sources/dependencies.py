@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 
 from impl.sources.tree import SourceTree
 
+_MOST = 3_000
 _REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9][\w.-]*)\s*(\[[^\]]*\])?\s*([^;#]*)(;[^#]*)?")
 _ELSEWHERE = re.compile(r"sys_platform|platform_system|os_name|extra\s*==")
 _QUOTED = re.compile(r"""["']([A-Za-z0-9@][\w./-]*)\s*(?:\[[^\]]*\])?\s*([<>=~!][^"';]*)?(;[^"']*)?["']""")
@@ -29,7 +31,12 @@ class Dependency:
 
 
 def dependencies(tree: SourceTree, path: str) -> Iterator[Dependency]:
-    """What the file at `path` asks for; nothing where it is no dependency file or cannot be read."""
+    """What the file at `path` asks for, its first thousands; nothing where it is no dependency file or cannot be
+    read."""
+    return islice(_dependencies(tree, path), _MOST)
+
+
+def _dependencies(tree: SourceTree, path: str) -> Iterator[Dependency]:
     name = PurePosixPath(path).name.lower()
     if re.fullmatch(r"requirements[\w.-]*\.(?:txt|in)", name):
         optional = re.search(r"dev|test|docs|lint", name) is not None
@@ -49,7 +56,7 @@ def dependencies(tree: SourceTree, path: str) -> Iterator[Dependency]:
 
 
 def _at(path: str, number: int, line: str) -> str:
-    return f"{path}:{number}: {' '.join(line.split())[:160]}"
+    return f"{path}:{number}: {' '.join(line[:1_000].split())[:160]}"
 
 
 def _requirements(path: str, text: str, optional: bool) -> Iterator[Dependency]:
@@ -86,9 +93,12 @@ def _table(data: Any, *keys: str) -> dict[str, Any]:
 
 
 def _where(path: str, text: str, name: str) -> str:
-    pattern = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
-    numbered: Iterable[tuple[int, str]] = enumerate(text.splitlines(), 1)
-    return next((_at(path, number, line) for number, line in numbered if pattern.search(line)), f"{path}:1: {name}")
+    found = re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)
+    if found is None:
+        return f"{path}:1: {name}"
+    start = text.rfind("\n", 0, found.start()) + 1
+    end = text.find("\n", found.end())
+    return _at(path, text.count("\n", 0, start) + 1, text[start : end if end >= 0 else len(text)])
 
 
 def _package_json(path: str, text: str) -> Iterator[Dependency]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,8 +47,14 @@ def split_front_matter(text: str) -> FrontMatter:
 def _parse(block: str, body: str) -> FrontMatter:
     import yaml
 
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        data = yaml.load(block, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        events = list(yaml.parse(block, Loader=loader))
+        if any(isinstance(event, yaml.AliasEvent) for event in events):
+            # Never written out: a few lines of them stand for more than any memory holds.
+            return FrontMatter(True, body, _by_line(block), ("the front matter uses a YAML anchor or alias",))
+        data = yaml.load(block, Loader=loader)
+        str(data)  # what cannot be written (numbers of thousands of digits) is not kept
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = str(getattr(error, "problem", None) or error).splitlines()[0]
         return FrontMatter(True, body, _by_line(block), (f"the front matter is not valid YAML ({reason})",))
@@ -56,14 +62,11 @@ def _parse(block: str, body: str) -> FrontMatter:
         return FrontMatter(True, body, problems=("the front matter is empty",))
     if not isinstance(data, dict):
         return FrontMatter(True, body, problems=("the front matter is not a mapping",))
-    return FrontMatter(True, body, {str(key): value for key, value in data.items()}, _irregular(block))
+    return FrontMatter(True, body, {str(key): value for key, value in data.items()}, _irregular(block, events))
 
 
-def _irregular(block: str) -> tuple[str, ...]:
-    """What valid YAML may hold and a bundle may not: anchors, aliases, tags, a key given twice."""
-    import yaml
-
-    events = list(yaml.parse(block, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+def _irregular(block: str, events: Sequence[Any]) -> tuple[str, ...]:
+    """What valid YAML may hold and a bundle may not: anchors, tags, a key given twice."""
     found = []
     if any(getattr(event, "anchor", None) for event in events):
         found.append("the front matter uses a YAML anchor or alias")

@@ -11,7 +11,7 @@ from impl.sources.frontmatter import split_front_matter
 from impl.sources.values import shorten
 
 _INTRO = 1200
-_BEGINNING = 50_000  # characters that are looked at: no page takes long, whatever is in it
+_BEGINNING = 20_000  # characters that are looked at: no page takes long, whatever is in it
 _UNDERLINE = re.compile(r"^([=\-~^\"'`#*+.:_])\1{2,}\s*$")
 _NO_TITLES = frozenset({"home", "index", "introduction", "overview", "readme", "welcome", "documentation"})
 _DEFINITION = re.compile(r"^ {0,3}\[([^\]\n]+)\]:", re.MULTILINE)
@@ -116,9 +116,9 @@ def _without_directives(lines: list[str]) -> list[str]:
 
 def _without_markup(text: str) -> str:
     """Markdown or AsciiDoc without code, comments, tables, quotes, lists and HTML."""
-    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r"<!--.{0,10000}?-->", "", text, flags=re.DOTALL)
     text = re.sub(r"^(```|~~~).*?^\1", "", text, flags=re.DOTALL | re.MULTILINE)
-    text = re.sub(r"<h([1-6])[^>]*>(.*?)</h\1>", _as_heading, text, flags=re.DOTALL | re.IGNORECASE)
+    text = re.sub(r"<h([1-6])\b[^>]{0,500}>(.{0,2000}?)</h\1>", _as_heading, text, flags=re.DOTALL | re.IGNORECASE)
     defined = {name.lower() for name in _DEFINITION.findall(text)}
     text = _SHORT_LINK.sub(lambda link: link[1] if link[1].lower() in defined else link[0], text)
     text = re.sub(r"</?(?:p|div|br|center|picture|table|details|summary)\b[^>]*>", "\n", text, flags=re.IGNORECASE)
@@ -143,9 +143,9 @@ def _pictured(heading: str) -> str:
 
 def plain(text: str) -> str:
     """One line without the marks of Markdown or reStructuredText: images, links, roles, emphasis, HTML."""
-    text = re.sub(r"!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])", "", text)
+    text = re.sub(r"!\[[^\]]{0,500}\](?:\([^)]{0,2000}\)|\[[^\]]{0,500}\])", "", text)
     text = re.sub(r"\[\s*\](?:\([^)]*\)|\[[^\]]*\])", "", text)
-    text = re.sub(r"\[([^\]]+)\](?:\([^)]*\)|\[[^\]]*\])", r"\1", text)
+    text = re.sub(r"\[([^\]]{1,500})\](?:\([^)]{0,2000}\)|\[[^\]]{0,500}\])", r"\1", text)
     text = re.sub(r":[\w:+-]+:`([^`<]+?)(?:\s*<[^>]*>)?`", r"\1", text)
     text = re.sub(r"`([^`<]+?)\s*<[^>`]+>`_{1,2}", r"\1", text)
     text = re.sub(r"\|[\w -]+\|", "", text)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
+from bisect import bisect_left
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -203,6 +205,7 @@ class SourceTree:
         listing = list_tree(root)
         self.root = root
         self.files: dict[str, SourceFile] = {file.path: file for file in listing.files}
+        self._sorted = sorted(self.files)
         self.notes = tuple(listing.notes)
         self._texts: dict[str, str | None] = {}
         self._matters: dict[str, FrontMatter] = {}
@@ -227,7 +230,8 @@ class SourceTree:
     def under(self, directory: str) -> Iterator[SourceFile]:
         """The files below `directory` ("." is the root)."""
         prefix = "" if directory == "." else directory + "/"
-        return (file for path, file in self.files.items() if path.startswith(prefix))
+        within = takewhile(lambda path: path.startswith(prefix), self._sorted[bisect_left(self._sorted, prefix) :])
+        return (self.files[path] for path in within)
 
 
 def _whole(data: bytes) -> bytes:

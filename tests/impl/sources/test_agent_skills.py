@@ -14,6 +14,9 @@ Write = Callable[..., Path]
 Convert = Callable[..., ImportResult]
 
 
+BOMB = "a0: &a0 [x, x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 10))
+
+
 def skill(front: str, body: str = "Do it.\n") -> str:
     return f"---\n{front.strip()}\n---\n\n{body}"
 
@@ -108,6 +111,9 @@ def test_strict_mode_refuses_deviations(inputs: Path, convert: Convert) -> None:
         "- a list",
         "name: 潮汐\ndescription: 潮汐表",
         "description: {a: b}",
+        f"name: one\ndescription: x\n{BOMB}metadata: {{k: *a9}}",
+        f"name: one\ndescription: x\n{BOMB}compatibility: *a9",
+        "name: one\ndescription: x\nmetadata: {n: 0x" + "f" * 9_000 + "}",
     ],
 )
 def test_odd_front_matter_still_gives_a_sound_bundle(write: Write, convert: Convert, front: str) -> None:
