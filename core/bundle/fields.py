@@ -18,6 +18,8 @@ _SECRET_WORDS = frozenset(
     {"value", "values", "val", "secret", "token", "default", "password", "passwd", "pass", "pwd", "passphrase"}
     | {"key", "apikey", "bearer", "credential", "plaintext", "literal", "content", "contents", "data"}
 )
+_ANYWHERE = frozenset({"secret", "token", "password", "passwd", "passphrase", "apikey", "bearer"})
+_KEYS = frozenset({"api", "secret", "private", "access"})
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 _AGENT_NAME = re.compile(r"[a-z0-9-]{1,64}")
@@ -122,6 +124,21 @@ def names_secret(key: str) -> bool:
     return bool(words) and words[-1].lower() in _SECRET_WORDS
 
 
+def names_secret_anywhere(key: str) -> bool:
+    """Whether a key is called as nothing but a secret is, wherever it stands: `api_key`, not `key`."""
+    words = [word.lower() for word in _WORD.findall(key)]
+    return bool(words) and (
+        words[-1] in _ANYWHERE or (words[-1] == "key" and words[-2:-1] != [] and words[-2] in _KEYS)
+    )
+
+
+def not_secret(key: str) -> str:
+    """Raise where a key of free texts is called as a secret is."""
+    if names_secret_anywhere(key):
+        raise fail(ProblemCode.CREDENTIAL_VALUE, f"{key[:80]!r} would hold a credential's value")
+    return key
+
+
 def _host(text: str) -> str:
     refuse_wildcard(text)
     if len(text) > 253 or not _HOST.fullmatch(text):
@@ -204,10 +221,12 @@ def problems_of(error: ValidationError, document: Document, path: str) -> list[P
         code = _code(detail)
         if loc[:1] == ("credentials",) and _holds_value(code, loc, document.value):
             code = ProblemCode.CREDENTIAL_VALUE
+        if code is ProblemCode.UNKNOWN_KEY and len(loc) == 1 and names_secret_anywhere(str(loc[0])):
+            code = ProblemCode.CREDENTIAL_VALUE
         if code is ProblemCode.UNKNOWN_KEY and loc[0] == "mcp":
             code = _of_server(str(loc[-1]))
         line = document.line(loc)
-        where = ".".join(str(part) for part in loc)
+        where = ".".join(str(part) for part in loc if part != "[key]")
         message = f"{where}: {_words(code, detail)}" if where else _words(code, detail)
         if line is not None:
             message = f"line {line}: {message}"

@@ -33,6 +33,7 @@ from core.bundle.fields import (
     fail,
     names_secret,
     not_empty,
+    not_secret,
     problems_of,
     refuse_wildcard,
     unique,
@@ -182,7 +183,7 @@ class Manifest(Model):
     delegates: Delegates = Delegates()
     policy: Policy = Policy()
     limits: ManifestLimits = ManifestLimits()
-    metadata: dict[str, StrictStr] = Field(default_factory=dict)
+    metadata: dict[Annotated[str, AfterValidator(not_secret)], StrictStr] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _names_once(self) -> Self:

@@ -114,6 +114,8 @@ BROKEN: list[tuple[str, dict[str, str | bytes | None]]] = [
     ("credential_value", manifest(("  header:", "  ACCESS_TOKEN: hunter2\n  header:"))),
     ("credential_value", manifest(("  header:", "  inject: {value: hunter2}\n  header:"))),
     ("credential_value", manifest(("  header: Authorization", "  header: 'Authorization: Bearer hunter2'"))),
+    ("credential_value", {"agent.yaml": GOOD["agent.yaml"] + "apiKey: hunter2\n"}),
+    ("credential_value", {"agent.yaml": GOOD["agent.yaml"] + "metadata: {api_key: hunter2}\n"}),
     ("unknown_key", manifest(("  header:", "  token_url: https://example.com/\n  header:"))),
     ("credential_value", tool(("credentials: [WEATHER_KEY]", "credentials: [{name: WEATHER_KEY, value: hunter2}]"))),
     ("credential_value", mcp("transport: http, url: 'https://m.example.com/?apiKey=hunter2'")),
