@@ -51,3 +51,10 @@ async def test_the_row_under_the_cursor_stays_in_view_when_others_come_above_it(
         await pilot.pause()
         assert rows.key == key
         assert rows.scroll_offset.y <= rows.cursor < rows.scroll_offset.y + rows.size.height
+        rows.show([])
+        rows.show([Row(key, line("it")), *(Row(f"new{number}", line("news")) for number in range(60))])
+        assert rows.cursor == 0
+        rows.show([*(Row(f"more{number}", line("news")) for number in range(60)), *rows.rows])
+        await pilot.pause()
+        assert rows.key == key
+        assert rows.scroll_offset.y <= rows.cursor < rows.scroll_offset.y + rows.size.height

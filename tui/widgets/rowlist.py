@@ -76,7 +76,7 @@ class RowList(ToneView):
         self.cursor = next((n for n, row in enumerate(rows) if row.key == key and key), -1)
         if self.cursor < 0:
             self.cursor = self._nearest(max(before, 0), 1)
-        if seen and not self._in_view(self.cursor):
+        if seen and self.cursor >= 0 and not self._in_view(self.cursor):
             self._scroll_to_cursor()
         self.refresh()
         if self.key != key:
