@@ -19,7 +19,7 @@ _SECRET_WORDS = frozenset(
     | {"key", "apikey", "bearer", "credential", "plaintext", "literal", "content", "contents", "data"}
 )
 _ANYWHERE = frozenset({"secret", "token", "password", "passwd", "passphrase", "apikey", "bearer"})
-_KEYS = frozenset({"api", "secret", "private", "access"})
+_KEYS = frozenset({"api key", "secret key", "private key", "access key"})
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 _AGENT_NAME = re.compile(r"[a-z0-9-]{1,64}")
@@ -127,9 +127,7 @@ def names_secret(key: str) -> bool:
 def names_secret_anywhere(key: str) -> bool:
     """Whether a key is called as nothing but a secret is, wherever it stands: `api_key`, not `key`."""
     words = [word.lower() for word in _WORD.findall(key)]
-    return bool(words) and (
-        words[-1] in _ANYWHERE or (words[-1] == "key" and words[-2:-1] != [] and words[-2] in _KEYS)
-    )
+    return bool(words) and (words[-1] in _ANYWHERE or " ".join(words[-2:]) in _KEYS)
 
 
 def not_secret(key: str) -> str:
