@@ -52,7 +52,7 @@ _TIME_MORE: Final = (
     (re.compile(r"<time>([\]\s|,-]{0,3})(?:\[\d{3,7}\]| +\d+(?= [\w.]+:\d+\]))"), r"<time>\1<pid>"),
 )
 _DURATION_SHAPES = (
-    r"\d*(?:[.,]\d+)?"
+    r"\d*+(?:[.,]\d++)?(?= ?[A-Za-zµμс])"  # a unit follows: with no look back into the number
     r"(?:h ?\d+m(?: ?\d+s)?\b|h[0-5]\d\b|m ?\d+(?:\.\d+)?s\b|[mhd]\b(?!-\w)"
     r"| ?(?:[muµμn]?s(?:ecs?|econds?)?|min(?:ute)?s?|hours?|hrs?|days?|milliseconds?|microseconds?"
     r"|[sS]ek(?:unden?)?|secondes?|segundos?|сек(?:унд\w?)?"
@@ -138,7 +138,7 @@ _IDS: Final = tuple(
         (r"1-[0-9a-f]{8}-[0-9a-f]{24}\b", "<id>"),
         (r"-(?=[a-z]*[0-9])[a-z0-9]{8,10}-[a-z0-9]{5}\b", "-<id>"),
         (
-            r"[0-9A-Za-z](?<!\w.)(?!(?<=0)x)(?:"
+            r"[0-9A-Za-z](?<!\w.)(?=[\w-]{6})(?!(?<=0)x)(?:"
             r"(?<=[0-9a-fA-F])(?:(?<=[0-9])[0-9]*[a-fA-F]|(?<=[a-fA-F])[a-fA-F]*[0-9])[0-9a-fA-F]*\b(?<=[0-9a-fA-F]{7})"
             r"|(?=[0-9]*[A-Za-z]+[0-9]+[A-Za-z]+[0-9]|[0-9]+[A-Za-z]+[0-9]+[A-Za-z]|[A-Za-z]+[0-9]+[A-Za-z]+[0-9])[0-9A-Za-z]{9,}\b"
             r"|(?<=[rmctjse])(?:eq|sg|all|oolu|hatcmpl|un|ob|ask|ess|race|vt|xn)[_-](?=[A-Za-z]*\d)[A-Za-z0-9]{8,}\b)",
@@ -146,7 +146,10 @@ _IDS: Final = tuple(
         ),
         (r"_[0-9a-f]{12,}\b", "_<id>"),
         # letters of both sizes and digits in between, as no one names things
-        (r"[A-Za-z0-9](?<![\w-].)(?=[\w-]*[A-Z])(?=[\w-]*[a-z])(?=(?:[\w-]*?[0-9][A-Za-z_-]){2})[\w-]{15,}", "<id>"),
+        (
+            r"[A-Za-z0-9](?<![\w-].)(?=[\w-]{15})(?=[\w-]*[A-Z])(?=[\w-]*[a-z])(?=(?:[\w-]*?[0-9][A-Za-z_-]){2})[\w-]{15,}",
+            "<id>",
+        ),
         (r"<id>-[0-9a-fA-F]{4,12}\b", "<id>"),
     )
 )
