@@ -10,7 +10,7 @@ from tests.tui import scenes
 from tests.tui.conftest import calm, until
 from tests.tui.test_stops import shown
 from tui.application import ArtificerApp
-from tui.screens.home import SHOWN_SESSIONS
+from tui.screens.home import SHOWN_SESSIONS, HomeScreen
 from tui.view.rows import Row
 from tui.view.text import line
 from tui.widgets.rowlist import RowList
@@ -36,6 +36,17 @@ async def test_a_session_that_waits_is_seen_behind_a_thousand_later_ones(on_stag
         assert f"› ● {scenes.AGENT}" in shown(app)  # and it is the first, which has the cursor
         store.append(waiting, [], {"stop": "completed"})
         await until(pilot, lambda: "0 waiting" in shown(app), "what another process does to it is seen")
+
+
+async def test_a_reading_that_comes_while_the_app_is_closing_is_none(on_stage: Stage, make_app: Make) -> None:
+    scenes.asks(on_stage)
+    app = make_app(on_stage)
+    async with app.run_test() as pilot:
+        await calm(pilot)
+        home = app.screen
+        assert isinstance(home, HomeScreen)
+        await home.query("*").remove()
+        await home.refresh_rows()
 
 
 async def test_the_row_under_the_cursor_stays_in_view_when_others_come_above_it(

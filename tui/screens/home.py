@@ -167,6 +167,8 @@ class HomeScreen(QuietScreen[None]):
 
     async def refresh_rows(self) -> None:
         """Read again, and show."""
+        if not self.query("#top"):  # the app is being closed, the widgets first and the clocks after them
+            return
         self._read()
         if self._fleet.rows and self.query("#welcome"):
             await self.query_one("#welcome").remove()
