@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
+from core.effects.keyspotting import screen
 from core.lab.judging import judge_agreement
 from core.lab.records import Record
 
@@ -33,7 +34,8 @@ def add_label(record: Record, label: Label) -> None:
     if label.case not in cases:
         raise UnknownCase(f"There is no case {label.case!r}. There are: {', '.join(cases) or 'none'}.")
     session = cases[label.case].get("session")
-    body = {"case": label.case, "session": session, "verdict": label.verdict, "note": label.note, "by": label.by}
+    note, _ = screen(label.note)
+    body = {"case": label.case, "session": session, "verdict": label.verdict, "note": note, "by": label.by}
     record.add("label", body)
 
 
@@ -44,7 +46,7 @@ PAIR_WORDS: Final = ("baseline", "candidate", "tie", "unsure")
 
 def add_pair_label(record: Record, verdict: str, note: str = "", by: str = "person") -> None:
     """Record which arm of a comparison a person prefers."""
-    record.add("label", {"case": PAIR, "session": None, "verdict": verdict, "note": note, "by": by})
+    record.add("label", {"case": PAIR, "session": None, "verdict": verdict, "note": screen(note)[0], "by": by})
 
 
 def pairs_agreement(

@@ -224,6 +224,19 @@ def test_a_comparison_says_the_command_that_labels_it(docs: str) -> None:
     assert expecting(0, *command.split(), "tie").value["verdict"] == "tie"
 
 
+def test_a_key_among_the_words_is_kept_by_no_comparison_label_or_revision(docs: str, tmp_path: Path) -> None:
+    key = "sk-ant-api03-abcdEFGH1234canary5678ijkl"
+    pair = expecting(0, "compare", f"{docs}@live", f"{docs}@latest", f"{QUESTION} {key}").value
+    expecting(0, "label", pair["comparison"], "--verdict", "tie", "-m", f"both knew {key}")
+    expecting(0, "checkout", docs, tmp_path / "edited")
+    expecting(0, "save", tmp_path / "edited", "--agent", docs, "-m", f"for {key}")
+    store = build_host().store
+    events = [event.to_json() for info in store.sessions() for event in store.events(info.id)]
+    kept = [store.sessions(), events, store.revisions(docs)]
+    assert "canary" not in repr(kept)
+    assert "[redacted: anthropic key]" in repr(kept)
+
+
 def test_arms_see_neither_each_others_files_nor_each_others_effects(clerk: str, tmp_path: Path) -> None:
     """Each works on its own copy, and the recorded answers that one has used are still there for the other."""
     home = build_host().home

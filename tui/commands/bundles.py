@@ -211,7 +211,9 @@ def save(
         raise output.Refused(
             "not_found", f"There is no directory {directory}.", "Make one with: artificer checkout AGENT DIR"
         )
-    saved = core.save_revision(host.store, directory, agent=agent, by="person", message=message, now=host.now)
+    saved = core.save_revision(
+        host.store, directory, agent=agent, by="person", message=core.screen(message)[0], now=host.now
+    )
     if saved.revision is None:
         return _refuse_problems("not_saved", "Not saved.", saved.problems, as_json)
     row = {"agent": saved.revision.agent, "digest": saved.revision.digest, "created": saved.created}

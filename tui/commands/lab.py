@@ -87,7 +87,8 @@ def compare(
     spend, recorded = limits(limit), find(host, replay).id if replay else None
     start = Beginning(_folder(files) if files else None)
     arms = [preset.id for preset in presets]
-    record = Record.open(host, host.new_id(), "comparison", task, {"task": task, "replay": recorded, "arms": arms})
+    kept, _ = core.screen(task)
+    record = Record.open(host, host.new_id(), "comparison", kept, {"task": kept, "replay": recorded, "arms": arms})
     common: dict[str, Any] = {
         "parent": record.session,
         "limits": spend,
