@@ -217,7 +217,7 @@ class _Loop:
                 delay = retry_delay(error, number, time.monotonic() - began)
                 if delay is None:
                     raise
-                words = sentences(error.message, f"Trying again in {delay:g} s ({number + 1} of {RETRIES}).")
+                words = sentences(error.message, f"Trying again in {delay:.2g} s ({number + 1} of {RETRIES}).")
                 self.log.emit("notice", {"text": words})
                 await asyncio.sleep(delay)
         raise AssertionError("the last attempt always returns or raises")
