@@ -121,6 +121,8 @@ async def _summarise(
     messages = [Message("user", (Text(text),))]
     turn = await ask(ModelRequest(request.session, ASK, messages, (), request.model))
     summary = "\n\n".join(b.text for b in turn.blocks if isinstance(b, Text)).strip()
+    if turn.finish == "refusal":  # its words are no summary, and in the place of one they would be all that is left
+        raise _full("The conversation fills the model's window, and the model refused to sum it up.")
     if not summary:
         raise _full("The conversation fills the model's window, and its summary came back empty.")
     return f"Summary of the conversation so far:\n\n{summary}"

@@ -34,7 +34,12 @@ class Summing(ScriptedProvider):
             self.asked.append(request)
             if isinstance(self.summary, Exception):
                 raise self.summary
-            yield TurnEnd((Text(self.summary),), "stop", Usage(1000, 20))
+            end = (
+                TurnEnd((Text(self.summary),), "stop", Usage(1000, 20))
+                if isinstance(self.summary, str)
+                else self.summary
+            )
+            yield end
             return
         async for item in super().stream(request):
             yield item
@@ -127,7 +132,10 @@ async def test_a_summary_that_is_no_shorter_stops(tmp_path: Path) -> None:
     assert "--model" in outcome.record.evidence["hint"]
 
 
-@pytest.mark.parametrize("summary", ["", ProviderError("auth", "No.")])
+REFUSED = TurnEnd((Text("I cannot sum that up."),), "refusal", Usage(1000, 20))
+
+
+@pytest.mark.parametrize("summary", ["", REFUSED, ProviderError("auth", "No.")])
 async def test_no_summary_stops(tmp_path: Path, summary: Any) -> None:
     stage = Stage(tmp_path, Summing(reading(12), summary, window=4000), talker())
     assert (await stage.run("Read everything.")).stop is Stop.PROVIDER_ERROR
