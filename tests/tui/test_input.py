@@ -6,6 +6,8 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+from textual._xterm_parser import XTermParser
+from textual.events import Paste
 
 from tests.harness.stage import stage
 from tests.harness.terminal import artificer
@@ -15,17 +17,17 @@ from tui.input import BEGIN, END, ESCAPE, PasteFilter
 PIECES = st.lists(st.sampled_from([BEGIN, END, ESCAPE, "\x1b[A", "y", "\r", "é", "\x1b[20", "0~"]), max_size=12)
 
 
-def plain(text: str) -> str:
-    """The same with nothing but `find`: escapes inside pastes are gone."""
-    made, rest = "", text
+def plain(text: str) -> tuple[str, list[str]]:
+    """The same with nothing but `find`: what is left for keys, and what was pasted."""
+    made, pasted, rest = "", [], text
     while (at := rest.find(BEGIN)) >= 0:
         made, rest = made + rest[: at + len(BEGIN)], rest[at + len(BEGIN) :]
         end = rest.find(END)
         inside, rest = (rest, "") if end < 0 else (rest[:end], rest[end:])
-        made += inside.replace(ESCAPE, "")
         if end >= 0:
+            pasted.append(inside.replace(ESCAPE, ""))
             made, rest = made + END, rest[len(END) :]
-    return made + rest
+    return made + rest, pasted
 
 
 @given(PIECES, st.lists(st.integers(1, 9), max_size=30))
@@ -34,7 +36,17 @@ def test_a_paste_has_no_escapes_wherever_it_is_cut(pieces: list[str], sizes: lis
     filtered, made, rest = PasteFilter(), "", text
     for size in sizes:
         made, rest = made + filtered.feed(rest[:size]), rest[size:]
-    assert made + filtered.feed(rest) == plain(text)
+    assert (made + filtered.feed(rest), list(filtered.pasted)) == plain(text)
+
+
+@given(PIECES, st.lists(st.integers(1, 9), max_size=30))
+def test_the_parser_finds_as_many_pastes_as_there_are_texts(pieces: list[str], sizes: list[int]) -> None:
+    text = "".join(pieces) + END
+    filtered, parser, rest, found = PasteFilter(), XTermParser(), text, 0
+    for size in [*sizes, len(text)]:
+        seen, rest = filtered.feed(rest[:size]), rest[size:]
+        found += sum(isinstance(event, Paste) for event in parser.feed(seen)) if seen else 0
+    assert found == len(filtered.pasted)
 
 
 def test_keys_go_through_as_they_come() -> None:
