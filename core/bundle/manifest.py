@@ -32,6 +32,7 @@ from core.bundle.fields import (
     dump_model,
     fail,
     names_secret,
+    names_secret_anywhere,
     not_empty,
     not_secret,
     problems_of,
@@ -86,6 +87,9 @@ class McpServer(Model):
         if self.transport == "stdio":
             if self.credential is not None:
                 raise fail(ProblemCode.STDIO_CREDENTIAL, "a stdio server gets no credential")
+            named = (arg.partition("=")[0] for arg in (self.command or "", *self.args) if arg[:1] == "-" or "=" in arg)
+            if any(map(names_secret_anywhere, named)):
+                raise fail(ProblemCode.STDIO_CREDENTIAL, "a stdio server gets no key by its arguments either")
             if not self.command or self.url is not None:
                 raise fail(ProblemCode.BAD_VALUE, "a stdio server has a command and no url")
             return self

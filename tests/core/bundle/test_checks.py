@@ -139,6 +139,8 @@ BROKEN: list[tuple[str, dict[str, str | bytes | None]]] = [
         "stdio_credential",
         mcp("transport: stdio, command: m, env: {A: b}"),
     ),
+    ("stdio_credential", mcp("transport: stdio, command: m, args: ['--api-key=hunter2']")),
+    ("stdio_credential", mcp("transport: stdio, command: m, args: [--token, hunter2]")),
     (
         "credential_undeclared",
         {
