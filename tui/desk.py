@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 BATCH_S: Final = 0.02
 """Events that come closer together are shown together."""
 HISTORY: Final = 100
+RECALLED: Final = 4000
+"""Characters kept of what was sent."""
 LEFT: Final = "app:left"
 
 
@@ -349,8 +351,8 @@ class Desk:
         """Add to the history, without the keys that were pasted into it."""
         from core import screen
 
-        text, _ = screen(text)
-        self.keep("app:history", [*self.history(), text[:4000]][-HISTORY:])
+        text, _ = screen(text[: 5 * RECALLED])  # looking through megabytes takes seconds
+        self.keep("app:history", [*self.history(), text[:RECALLED]][-HISTORY:])
 
     def keep(self, key: str, value: Any) -> None:
         """Keep a small value over restarts; None forgets it. Nothing happens where nothing can be written."""

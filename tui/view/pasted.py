@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from core import spot
 from tui.view.text import Line, Tone, line, one_line
 
+LARGEST = 200_000
+"""Characters looked through for a key to offer."""
 LIKELY = 20
 """Characters a single word has that is likely a value, where one is waited for."""
 
@@ -44,7 +46,10 @@ class Place:
 
 def pasted_key(text: str, *, wanted: bool) -> Pasted | None:
     """The one key in `text`; `wanted` where a value is waited for, so that any long word may be it. None where there
-    is none, or more than one."""
+    is none, or more than one, or so much text that looking for it would keep the screen waiting: it is left out of what
+    is stored all the same."""
+    if len(text) > LARGEST:
+        return None
     found = spot(text)
     if len(found) == 1:
         (one,) = found

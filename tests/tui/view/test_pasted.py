@@ -39,3 +39,7 @@ def test_what_it_will_do_names_everything_but_the_value() -> None:
     assert KEY not in text
     for words in ("anthropic key", "bot", "1 A", "› 2 B · replaces the value it has", "api.example, as header X"):
         assert words in text
+
+
+def test_a_key_among_megabytes_is_not_offered() -> None:
+    assert pasted_key(f"{'words ' * 100_000}{KEY}", wanted=False) is None
