@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from math import ceil
 from typing import Any, Final
 
 from core import ProviderError
@@ -344,13 +345,17 @@ def server_error(said: Said, service: Service, wait: float | None = None) -> Pro
     if detail in ("bad_request", "auth", "server") and _REFUSED.search(" ".join((*said.kinds, said.message))):
         return Refusal("bad_request", message, hint=hint("bad_request", service))
     transient = _TRANSIENT[detail]
-    return ProviderError(
-        detail,
-        message,
-        hint=hint(detail, service),
-        transient=transient,
-        retry_after=(asked_to_wait(said.message) if wait is None else wait) if transient else None,
-    )
+    wait = (asked_to_wait(said.message) if wait is None else wait) if transient else None
+    longer = f"Wait {_span(wait)}, then resume the session." if wait and 60 < wait < 1e7 else None
+    return ProviderError(detail, message, hint=longer or hint(detail, service), transient=transient, retry_after=wait)
+
+
+def _span(seconds: float) -> str:
+    """About how long, in words."""
+    for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{ceil(seconds / size)} {unit}"
+    return f"{ceil(seconds)} seconds"
 
 
 def failure(detail: str, message: str, service: Service) -> ProviderError:

@@ -173,6 +173,15 @@ def test_a_wait_may_stand_in_the_message(words: str, expected: float | None) -> 
 
 
 @pytest.mark.parametrize(
+    ("wait", "words"),
+    [(90.0, "Wait 90 seconds,"), (431.0, "Wait 8 minutes,"), (7200.0, "Wait 2 hours,"), (5.0, "Wait a little,")],
+)
+def test_who_asks_for_a_long_wait_is_quoted(wait: float, words: str) -> None:
+    assert server_error(Said(429, (), "x"), SERVICE, wait).hint.startswith(words)
+    assert server_error(Said(429, (), "x"), SERVICE, float("inf")).hint.startswith("Wait a little")
+
+
+@pytest.mark.parametrize(
     ("body", "words"),
     [
         ({"Message": "not authorized"}, "not authorized"),
