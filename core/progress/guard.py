@@ -76,7 +76,7 @@ class ProgressGuard:
         findings = rules.workspace(state, step, seen, where)
         seen.settle(state, waits, step.workspace)
         findings += rules.failures(state, seen, waits, where)
-        findings += rules.in_vain(state, seen, waits, where)
+        findings += rules.in_vain(state, step, seen, waits, where)
         if waits:
             state.waits += 1
             state.cycles.clear()

@@ -138,7 +138,7 @@ def failures(state: State, seen: Seen, waits: bool, where: int) -> list[Finding]
     return findings
 
 
-def in_vain(state: State, seen: Seen, waits: bool, where: int) -> list[Finding]:
+def in_vain(state: State, step: Step, seen: Seen, waits: bool, where: int) -> list[Finding]:
     """The same refusal of one thing after another, with nothing learnt between: guesses, be they names or versions."""
     call, answer = seen.call, seen.answer
     if answer.shape == 0 or waits:
@@ -151,7 +151,10 @@ def in_vain(state: State, seen: Seen, waits: bool, where: int) -> list[Finding]:
     if not tally.met(where, state.turns, call):
         return []
     numbered = before is not None and _DIGITS.sub("0", before.text) == _DIGITS.sub("0", call.text)
-    tally.score += GUESS_NUMBERED if numbered else GUESS
+    if numbered and step.rejected:  # nothing was looked up under another number: it is the same refusal
+        tally.score += WHOLE
+    else:
+        tally.score += GUESS_NUMBERED if numbered else GUESS
     return _found("same_failure", answer.shape, tally, tally.score, FAILURE, answer.text)
 
 
