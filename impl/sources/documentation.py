@@ -75,10 +75,20 @@ def page_paths(tree: SourceTree) -> list[str]:
     """The pages of the source, sorted: of a project with code those at its root, its READMEs and its docs;
     of a collection of texts all of them."""
     has_code = any(map(is_code, tree.files))
-    return [path for path in tree.files if _is_page(path, has_code)]
+    books = _books(tree)
+    return [path for path in tree.files if _is_page(path, has_code, books)]
 
 
-def _is_page(path: str, has_code: bool) -> bool:
+def _books(tree: SourceTree) -> frozenset[str]:
+    """The directories that say themselves that they are a book's or a manual's, whatever they are called."""
+    places = [
+        PurePosixPath(path).parent for path in tree.files if PurePosixPath(path).name in ("SUMMARY.md", "conf.py")
+    ]
+    books = {str(place) for place in places if {f"{place}/SUMMARY.md", f"{place}/index.rst"} & tree.files.keys()}
+    return frozenset(books - {"."})
+
+
+def _is_page(path: str, has_code: bool, books: frozenset[str]) -> bool:
     pure = PurePosixPath(path)
     name = pure.name.lower()
     suffix = pure.suffix.lower()
@@ -90,7 +100,7 @@ def _is_page(path: str, has_code: bool) -> bool:
         return False
     if suffix == ".txt" and _OTHERS_TEXT.match(name):
         return False
-    if any(part in DOC_DIRECTORIES for part in above):
+    if any(part in DOC_DIRECTORIES for part in above) or any(str(place) in books for place in pure.parents):
         return "tests" not in above and "test" not in above
     if has_code:
         return not above or (readme and is_own(path))

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from impl.sources.blockers import code_blockers, own_paths
-from impl.sources.documentation import is_code, page_paths
+from impl.sources.documentation import PAGE_SUFFIXES, is_code, page_paths
 from impl.sources.formats import DOCUMENTATION, FORMATS, OPENAPI, load_format
-from impl.sources.tree import NOT_OWN, SourceTree, directories, is_own, words
+from impl.sources.tree import NOT_OWN, SourceTree, directories, is_hidden, is_own, words
 from impl.sources.values import Blocker, Candidate, Survey
 
 _MANIFESTS = words(
@@ -47,7 +47,7 @@ def _contenders(tree: SourceTree, found: Found) -> tuple[tuple[str, ...], str | 
     """(kinds in question, the recommended one, notes), by where their candidates lie."""
     documented = bool(found[DOCUMENTATION]) and not _is_one_agent(tree, found)
     others = [kind for kind in FORMATS if kind != DOCUMENTATION and found[kind]]
-    usual = [kind for kind in others if any(c.place == "usual" for c in found[kind])]
+    usual = [k for k in others if any(c.place == "usual" for c in found[k]) or _is_made_of(tree, found[k])]
     helpers = [kind for kind in others if any(c.place == "helper" for c in found[kind])]
     code = _own_code(tree, found)
     project = documented and (bool(code) or _has_own_docs(tree))
@@ -64,6 +64,16 @@ def _contenders(tree: SourceTree, found: Found) -> tuple[tuple[str, ...], str | 
     if documented:
         return (DOCUMENTATION,), DOCUMENTATION, _passed_over(found, others)
     return (), None, []
+
+
+def _is_made_of(tree: SourceTree, candidates: Sequence[Candidate]) -> bool:
+    """Whether a source is a collection of these, wherever they lie: several, and most of what can be read in it."""
+    if len(candidates) < 3 or candidates[0].kind == OPENAPI:
+        return False
+    places = {candidate.path for candidate in candidates}
+    texts = [path for path in tree.files if PurePosixPath(path).suffix.lower() in PAGE_SUFFIXES and not is_hidden(path)]
+    within = [path for path in texts if path in places or any(str(p) in places for p in PurePosixPath(path).parents)]
+    return 2 * len(within) > len(texts)
 
 
 def _is_one_agent(tree: SourceTree, found: Found) -> bool:

@@ -68,6 +68,19 @@ def test_of_a_project_with_code_only_its_documents_are_pages(write: Write, conve
     assert corpus(convert(write(files))) == {"README.md", "SECURITY.md", "src/a/README.md", "docs/examples/first.md"}
 
 
+@pytest.mark.parametrize("sign", ["text/SUMMARY.md", "text/conf.py"])
+def test_the_pages_of_a_book_are_pages_whatever_their_folder_is_called(
+    write: Write, convert: Convert, sign: str
+) -> None:
+    files = {
+        "README.md": "# A\n\nIt does one thing and does it well.\n",
+        "src/main.rs": "fn main() {}\n",
+        sign: "# x\n",
+    }
+    book = {"text/index.rst": "B\n=\n", "text/one/two.md": "# Two\n"}
+    assert set(book) <= corpus(convert(write({**files, **book})))
+
+
 def test_of_a_collection_of_texts_all_are_pages(write: Write, convert: Convert) -> None:
     files = {
         "knots/bowline.md": "# Bowline\n\nA loop.\n",

@@ -102,6 +102,15 @@ def test_a_stray_skill_inside_a_package_is_not_its_offer(write: Write) -> None:
     assert survey(write({**PACKAGE, **skills("src/thing/prompts/one")})).kinds == ("documentation",)
 
 
+def test_a_source_made_of_subagents_or_skills_is_a_collection_of_them_wherever_they_lie(write: Write) -> None:
+    three = agents("design/a.md", "design/b.md", "ops/c.md")
+    assert survey(write({"README.md": README, **three})).kinds == ("subagents",)
+    more = {f"docs/{n}.md": "# Use\n\nUse it like this.\n" for n in range(3)}
+    assert survey(write({"README.md": README, **three, **more}, "project")).recommended == "documentation"
+    skilled = {"README.md": README, **skills("lab-skills/one", "lab-skills/two", "lab-skills/three")}
+    assert survey(write(skilled, "skilled")).kinds == ("agent_skills",)
+
+
 def test_documents_with_a_name_and_description_are_no_subagents(write: Write) -> None:
     page = "---\nname: Intro\ndescription: First steps\n---\n\n# Intro\n\nThe first steps with this thing.\n"
     assert survey(write({"README.md": README, "docs/intro.md": page})).kinds == ("documentation",)
