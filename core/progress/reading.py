@@ -109,9 +109,10 @@ _ACK: Final = re.compile(
     r"|0 .{0,40}|[\"']?(?:ok|success|status|result)[\"']? ?: ?[\"']?(?:true|ok|success|done)[\"']?)\W*$"
 )
 _NEGATIVE: Final = re.compile(
-    r"(?i)^\W*(?:no (?:results?|match(?:es)?|files?|hits?|entries|documents?|records?|data|items?|tests?)\b.{0,80}"
+    r"(?i)^\W*(?:no (?:results?|match(?:es)?|files?|hits?|entries|documents?|records?|data|items?|tests?|more)\b.{0,80}"
     r"|\{[^][{}]*\"(?:results?|hits?|items?|matches|data|documents|records|rows|entries)\": ?\[\][^][]*\}"
     r"|nothing (?:was )?found.{0,40}|(?:0|zero) (?:results?|match(?:es)?|hits?|items?)\b.{0,40}|not found|\[\]|\{\}"
+    r"|eof|end of (?:file|input|list|results|output|page)\b.{0,40}"
     r"|http(?:/[\d.]+)? 404(?: not found)?"
     r"|.{0,40}(?:returned|found) (?:no|0|zero)\b.{0,60}|exit(?:ed)? (?:code|status|with)\W{0,3}\d+)\W*$"
 )

@@ -143,6 +143,12 @@ def a_record_of_each_number() -> Iterable[Step]:
         yield tool("get_user", {"id": n}, {"role": "member", "active": True})
 
 
+@case("stop")
+def a_file_read_on_after_its_end() -> Iterable[Step]:
+    for n in range(16):
+        yield tool("read", {"path": "log", "offset": n * 200}, "(end of file)")
+
+
 @case("clear")
 def one_question_to_ten_judges() -> Iterable[Step]:
     for name in _NAMES[:10]:
