@@ -26,7 +26,7 @@ _SOURCE_AVAILABLE: tuple[tuple[str, str | None], ...] = (
     (r"polyform small business", "PolyForm-Small-Business-1.0.0"),
     (r"polyform", None),
     (r"functional source license", None),
-    (r"fair source|sustainable use license|source[- ]available", None),
+    (r"fair source|sustainable use license|source[- ]available licen[cs]e", None),
     (r"attribution-?non-?commercial|creative commons.{0,40}noncommercial|cc[- ]by[- ]nc", None),
     (r"attribution-?no-?deriv|cc[- ]by[- ]nd", None),
     (r"prosperity public license|confluent community license|llama [\d.]* ?community license", None),
@@ -37,6 +37,9 @@ _KNOWN: tuple[tuple[str, str], ...] = (
     (r"gnu (?:lesser|library) general public license", "LGPL-2.1"),
     (r"gnu general public license.{0,80}version 3", "GPL-3.0"),
     (r"gnu general public license", "GPL-2.0"),
+    (r"gnu free documentation license.{0,40}version 1\.3", "GFDL-1.3"),
+    (r"gnu free documentation license.{0,40}version 1\.2", "GFDL-1.2"),
+    (r"mozilla public license,? (?:version|v\.?) ?1\.1", "MPL-1.1"),
     (r"mozilla public license,? (?:version|v\.?) ?2\.0", "MPL-2.0"),
     (r"eclipse public license.{0,20}2\.0", "EPL-2.0"),
     (r"apache license,? version 2\.0|apache license version 2\.0", "Apache-2.0"),
@@ -49,8 +52,16 @@ _KNOWN: tuple[tuple[str, str], ...] = (
     (r"blue oak model license", "BlueOak-1.0.0"),
     (r"do what the fuck you want to public license", "WTFPL"),
     (r"boost software license.{0,20}version 1\.0", "BSL-1.0"),
-    (r"with or without fee is hereby granted\. the software", "0BSD"),
-    (r"furnished to do so\. the software is provided", "MIT-0"),
+    (
+        r"permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is"
+        r" hereby granted\. the software",
+        "0BSD",
+    ),
+    (
+        r"permission is hereby granted, free of charge, to any person obtaining a copy"
+        r"(?:(?!subject to).){0,900}furnished to do so\. the software is provided",
+        "MIT-0",
+    ),
     (r"permission to use, copy, modify, and/or distribute this software", "ISC"),
     (r"permission to use, copy, modify, and distribute this software for any purpose with", "ISC"),
     (r"permission is hereby granted, free of charge, to any person obtaining a copy", "MIT"),
@@ -90,9 +101,10 @@ def identify(text: str) -> tuple[str | None, LicenceStatus]:
     for pattern, spdx in _SOURCE_AVAILABLE:
         if re.search(pattern, head):
             return spdx, "source_available"
-    for pattern, known in _KNOWN:
-        if re.search(pattern, plain[:20_000]):
-            return known, "found"
+    # The first that stands there is the licence; those after it are of parts.
+    matches = [(found.start(), known) for pattern, known in _KNOWN if (found := re.search(pattern, plain[:20_000]))]
+    if matches:
+        return min(matches, key=lambda match: match[0])[1], "found"
     if len(plain) < 80:
         return _by_name(text.strip())
     if re.search(r"all rights reserved|proprietary|confidential", plain):

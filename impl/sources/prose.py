@@ -14,6 +14,7 @@ _INTRO = 1200
 _BEGINNING = 20_000  # characters that are looked at: no page takes long, whatever is in it
 _UNDERLINE = re.compile(r"^([=\-~^\"'`#*+.:_])\1{2,}\s*$")
 _NO_TITLES = frozenset({"home", "index", "introduction", "overview", "readme", "welcome", "documentation"})
+_BETWEEN_LINKS = re.compile(r"\s[|·•]\s")
 _DEFINITION = re.compile(r"^ {0,3}\[([^\]\n]+)\]:", re.MULTILINE)
 _SHORT_LINK = re.compile(r"(?<![!\]])\[([^\[\]\n]+)\](?![(\[:])")
 _HEADING = re.compile(r"^(#{1,6}|={1,6})\s+(.+?)\s*#*$")
@@ -97,6 +98,8 @@ def _heading(line: str, following: str, first: str) -> tuple[str | None, bool]:
 
 
 def _says_something(paragraph: str) -> bool:
+    if len(_BETWEEN_LINKS.findall(paragraph)) > 1 and not re.search(r"[.!?。](?:\s|$)", paragraph):
+        return False
     words = re.findall(r"[^\W\d_]{2,}", paragraph)
     return len(words) >= 4 or (len(paragraph) >= 12 and any(ord(char) > 0x2E80 for char in paragraph))
 
@@ -143,7 +146,7 @@ def _pictured(heading: str) -> str:
 
 def plain(text: str) -> str:
     """One line without the marks of Markdown or reStructuredText: images, links, roles, emphasis, HTML."""
-    text = re.sub(r"!\[[^\]]{0,500}\](?:\([^)]{0,2000}\)|\[[^\]]{0,500}\])", "", text)
+    text = re.sub(r"!\[[^\]]{0,500}\](?:\([^)]{0,2000}\)|\[[^\]]{0,500}\])?", "", text)
     text = re.sub(r"\[\s*\](?:\([^)]*\)|\[[^\]]*\])", "", text)
     text = re.sub(r"\[([^\]]{1,500})\](?:\([^)]{0,2000}\)|\[[^\]]{0,500}\])", r"\1", text)
     text = re.sub(r":[\w:+-]+:`([^`<]+?)(?:\s*<[^>]*>)?`", r"\1", text)

@@ -168,6 +168,8 @@ def test_a_bundle_that_does_not_pass_the_checks_is_not_made(write: Write, conver
         ("a.mdx", "---\ntitle: Name\n---\nimport X from 'y'\n\nA tool for many things.\n\n## Use\n\nNot this at all.\n",
          "Name", "A tool for many things."),
         ("a.md", "A tool for many things.\n\n## Install\n\nThis is not what it is.\n", "", "A tool for many things."),
+        ("a.md", "# Name\n\n[![npm]](x) ![y]\n\nHome page | Manual | Wiki\n\nA tool for many things.\n", "Name",
+         "A tool for many things."),
         ("a.md", "# Introduction\n\nA tool for many things.\n", "", "A tool for many things."),
         ("a.rst", "A tool for many things.\n\n\\$ name\\_\n=======\n", "$ name_", "A tool for many things."),
     ],

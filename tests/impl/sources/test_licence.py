@@ -38,6 +38,12 @@ SKILL = "---\nname: one\ndescription: x\n---\n"
         ("Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is "
          "hereby granted.\n\nTHE SOFTWARE IS PROVIDED \"AS IS\"\n", "0BSD", "found"),
         ("EUROPEAN UNION PUBLIC LICENCE v. 1.2\n", "EUPL-1.2", "found"),
+        (f"{MIT}subject to the following conditions\n\nPermission to use, copy, modify, and/or distribute this "
+         "software for any purpose\n", "MIT", "found"),
+        ("GNU Free Documentation License\nVersion 1.3, see the GNU General Public License\n", "GFDL-1.3", "found"),
+        ("MOZILLA PUBLIC LICENSE\nVersion 1.1\n\nYou must make the Source available.\n", "MPL-1.1", "found"),
+        (f"{MIT}to do so, and to permit persons to whom it is furnished to do so.\n\nTHE SOFTWARE IS PROVIDED\n",
+         "MIT-0", "found"),
         ("Business Source License 1.1\n", "BUSL-1.1", "source_available"),
         ("Elastic License 2.0\n", "Elastic-2.0", "source_available"),
         ('"Commons Clause" License Condition v1.0\n' + MIT, None, "source_available"),
