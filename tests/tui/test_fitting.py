@@ -15,7 +15,7 @@ from textual.events import Key
 
 from core import register_provider
 from tests.harness.scripted import ScriptedProvider
-from tests.harness.stage import Stage, question
+from tests.harness.stage import Stage, question, said, stopped
 from tests.harness.terminal import ROOT, Terminal
 from tests.tui import scenes
 from tests.tui.conftest import calm, until
@@ -25,7 +25,9 @@ from tui.panes.chat import ChatPane
 from tui.screens.agent import AgentScreen
 from tui.screens.dialogs import RunScreen, YesScreen
 from tui.screens.session import SessionScreen
+from tui.view.chat import Said
 from tui.view.text import line, plain_text
+from tui.widgets.blocks import MOST_LINES, MOST_WORDS, lines_of
 from tui.widgets.composer import Composer
 from tui.widgets.rowlist import RowList
 
@@ -177,3 +179,40 @@ async def test_a_task_typed_right_after_its_key_is_a_task_and_no_key_of_the_tree
             app.post_message(Key(letter, letter))
         await until(pilot, lambda: bool(app.screen.query(Composer)), "there is a composer")
         await until(pilot, lambda: app.screen.query_one(Composer).text == "probe", "all of it is written")
+
+
+def test_of_megabytes_that_were_pasted_the_beginning_is_shown_and_the_rest_is_said() -> None:
+    for text in ("\n".join(f"line {number}" for number in range(100_000)), "x" * 5_000_000):
+        lines = lines_of(Said("1", "you", text, seq=2))
+        assert len(lines) <= MOST_LINES + 1
+        assert sum(len(plain_text(spans)) for spans, _ in lines) <= MOST_WORDS + 100
+        assert f"of {len(text):,} characters" in plain_text(lines[-1][0])
+
+
+@pytest.mark.slow
+async def test_of_an_endless_reply_the_beginning_is_shown_and_where_the_rest_is(
+    on_stage: Stage, make_app: Make
+) -> None:
+    reply = "# Report\n\n```\n" + "".join(f"row {number}\n" for number in range(200_000))
+    name = scenes.building(on_stage, said(reply, 2), stopped("awaiting_user", output="?"), stop="awaiting_user")
+    app = make_app(on_stage, name)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await calm(pilot)
+        await until(pilot, lambda: "… All of it is in the transcript: F6, enter" in shown(app), "what is left out")
+
+
+async def test_code_of_no_named_language_is_not_guessed_at(
+    on_stage: Stage, make_app: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import textual.highlight
+
+    def guess(code: str, path: str | None) -> str:
+        raise AssertionError("it takes a third of a second, whenever a reply grows")
+
+    monkeypatch.setattr(textual.highlight, "guess_language", guess)
+    words = said("Run:\n\n```\nmake it\n```\n", 2)
+    name = scenes.building(on_stage, words, stopped("awaiting_user", output="?"), stop="awaiting_user")
+    app = make_app(on_stage, name)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await calm(pilot)
+        assert "make it" in shown(app)

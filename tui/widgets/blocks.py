@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Markdown
-from textual.widgets.markdown import MarkdownStream
+from textual.widgets.markdown import MarkdownFence, MarkdownStream
 
 from tui.view.chat import Asked, Block, Noted, Said, Worked
 from tui.view.text import Tone, line, plural
 from tui.widgets.card import CardBox
 from tui.widgets.content import Hanging, Lines
+
+MOST_LINES: Final = 200
+MOST_WORDS: Final = 20_000
+"""Lines and characters shown of what a person said: what they pasted may be megabytes."""
+MOST_REPLY: Final = 16_000
+"""Characters shown of a reply."""
+REST: Final = "All of it is in the transcript: F6, enter"
 
 
 class PlainBlock(Lines):
@@ -23,12 +33,17 @@ def lines_of(block: Noted | Worked | Said) -> list[Hanging]:
     """A plain block as lines."""
     match block:
         case Said():
-            return [(line(text), 0) for text in block.text.expandtabs(4).split("\n")]
+            text = block.text[:MOST_WORDS].expandtabs(4)
+            shown = text.split("\n", MOST_LINES)
+            lines: list[Hanging] = [(line(words), 0) for words in shown[:MOST_LINES]]
+            if len(block.text) > MOST_WORDS or len(shown) > MOST_LINES:
+                lines.append((line((f"… of {plural(len(block.text), 'character')}. {REST}", Tone.DIM)), 0))
+            return lines
         case Noted():
             return [(line((f"{note.sign} ", note.tone), (note.text, note.tone)), 2) for note in block.notes]
         case Worked():
             hidden = block.count - len(block.shown)
-            lines: list[Hanging] = [(line((f"… {plural(hidden, 'call')} before", Tone.DIM)), 2)] if hidden else []
+            lines = [(line((f"… {plural(hidden, 'call')} before", Tone.DIM)), 2)] if hidden else []
             for call in block.shown:
                 tone = Tone.FAIL if call.state == "failed" else Tone.DIM
                 parts = ((f"{call.sign} ", tone), (call.gist, Tone.DIM), (f"  {call.result}", Tone.DIM))
@@ -36,11 +51,22 @@ def lines_of(block: Noted | Worked | Said) -> list[Hanging]:
             return lines
 
 
+class Code(MarkdownFence):
+    """Code of no named language is shown as it is: to guess one takes a third of a second each time it grows."""
+
+    @classmethod
+    def highlight(cls, code: str, language: str, ansi: bool = False, dark: bool = False) -> Content:
+        """The code in colours, where its language is named."""
+        return super().highlight(code, language or "text", ansi, dark)
+
+
 class Reply(Markdown):
     """The agent's words: Markdown that begins empty, is fed as it streams and never parsed twice.
 
     It is empty until `show` is called, which needs it mounted.
     """
+
+    BLOCKS = {**Markdown.BLOCKS, "fence": Code, "code_block": Code}  # noqa: RUF012 - Textual declares it so
 
     def __init__(self) -> None:
         super().__init__("", classes="reply", open_links=False)
@@ -50,6 +76,8 @@ class Reply(Markdown):
     async def show(self, said: Said) -> None:
         """Take a new state: text that only grew is appended, anything else is parsed anew."""
         text = said.text if not said.incomplete else f"{said.text}\n\n*(cut off here)*"
+        if len(text) > MOST_REPLY:
+            text = _beginning(text)
         if not text.startswith(self._written):
             await self._end_stream()
             self._written = text
@@ -68,6 +96,13 @@ class Reply(Markdown):
         if self._stream is not None:
             stream, self._stream = self._stream, None
             await stream.stop()
+
+
+def _beginning(text: str) -> str:
+    """The beginning of a long reply, cut at a line; the same for as long as the reply grows."""
+    kept = text[:MOST_REPLY].rpartition("\n")[0] or text[:MOST_REPLY]
+    fence = "\n```" if kept.count("```") % 2 else ""
+    return f"{kept}{fence}\n\n*… {REST}*"
 
 
 def widget_of(block: Block, *, can_store: bool = False) -> Widget:
