@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Protocol
@@ -11,6 +12,7 @@ from impl.engines.dask.workspaces import take_row
 
 _STORES_OWN: Final = ("last_seq", "status", "started", "ended")
 """Columns that say what this store does: a worker's clock is not asked."""
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _FIELDS: Final = frozenset(f.name for f in fields(SessionInfo)) - set(_STORES_OWN)
 
 
@@ -68,6 +70,8 @@ def _create(host: Host, cell: Cell, info: Mapping[str, Any], events: Any) -> Non
     session = str(info["id"])
     if session != cell.job.session and info.get("parent") not in cell.sessions:
         raise NotItsRow(f"a session {session} that nothing of it began")
+    if not _ID.fullmatch(session):  # its workspace is a directory of that name
+        raise NotItsRow(f"{session[:80]!r}, which is no session's id")
     columns = {name: value for name, value in info.items() if name in _FIELDS}
     host.store.create_session(SessionInfo(**columns), _pairs(events))
     cell.sessions.add(session)

@@ -151,6 +151,8 @@ def test_rows_of_a_cell_become_its_session(host: Host) -> None:
     [
         {"create": {"id": "other", "kind": "arm"}, "events": []},
         {"create": {"id": "other", "kind": "child", "parent": "theirs"}, "events": []},
+        {"create": {"id": "../../../outside", "kind": "child", "parent": "mine"}, "events": []},
+        {"create": {"id": "/outside", "kind": "child", "parent": "mine"}, "events": []},
         {"append": "theirs", "events": [["message", {}]], "columns": {}},
         {"file": ["theirs", "a", False, 0]},
         {"blob": "0" * 64},
