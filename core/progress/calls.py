@@ -14,14 +14,16 @@ JSON_MOST: Final = 8_000  # characters up to which JSON is read as such
 class Call:
     """A call: equal keys where only what is cosmetic differs.
 
-    `text` is a preview of that and `shown` one of what was called, `sleeps` are the seconds it waits, `target` is the
-    tool and the file it names, or None; `query` are the words it asks in.
+    `text` is a preview of that and `shown` one of what was called, `sleeps` are the seconds it waits, `manner` is
+    the tool and its command without the things it is about, `target` the tool and the file it names, or None;
+    `query` are the words it asks in.
     """
 
     key: int
     text: str
     shown: str
     sleeps: float
+    manner: str = ""
     target: tuple[str, str] | None = None
     query: str = ""
 
@@ -59,6 +61,9 @@ _COSMETIC: Final = tuple(
     )
 )
 _SLEEP = re.compile(r"\bsleep\s+(\d+(?:\.\d+)?)([smh]?)\b")
+_THING = re.compile(
+    r"(?<!\S)(?!-)[^\s./\d@:=_]*[./\d@:=_]\S*"
+)  # a word of a command that names a file, a place or the like
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -91,7 +96,9 @@ def read_call(tool: str, args: Any) -> Call:
     else:
         text = canonical(args)
     shown = canonical({**kept, **commands}) if commands else args if isinstance(args, str) else text
-    return Call(hash((tool, text)), f"{tool} {text[:150]}", f"{tool} {shown[:150]}", sleeps, target, query)
+    command = next(iter(commands.values()), args if isinstance(args, str) else "")
+    manner = f"{tool} {_THING.sub('*', command[:200])}"
+    return Call(hash((tool, text)), f"{tool} {text[:150]}", f"{tool} {shown[:150]}", sleeps, manner, target, query)
 
 
 def _cosmetic(command: str) -> str:

@@ -151,7 +151,7 @@ class State:
         "last_target", "last_turn", "live",
         "moved_turn", "moves", "nudged", "pairs", "progress", "repeats", "resaid", "results", "returns",
         "returns_first", "speech", "stale", "stale_first", "stale_turn", "talk", "talk_first",
-        "turn_pairs", "turns", "waiting", "waits", "workspace", "workspaces",
+        "turn_pairs", "turns", "waiting", "waits", "worked", "workspace", "workspaces",
     )  # fmt: skip
 
     def __init__(self, workspace: str | None = None) -> None:
@@ -163,6 +163,7 @@ class State:
         self.pairs: Recent[int, tuple[int, int]] = Recent(1024)  # (times, epoch)
         self.failures: Recent[int, Tally] = Recent(256)
         self.failed_calls: Recent[int, bool] = Recent(512)
+        self.worked: Recent[str, int] = Recent(64)  # the turn in which a manner of call last worked
         self.repeats: Recent[int, Tally] = Recent(256)
         self.answers: Recent[int, Tally] = Recent(64)
         self.waiting: Recent[int, Tally] = Recent(64)

@@ -106,13 +106,13 @@ _ACK: Final = re.compile(
     r"|scheduled|submitted|synced|renamed|formatted|converted|processed|validated|verified|pushed|tagged|archived"
     r"|linked|stored|indexed|acknowledged|received|set|cleared|patched|imported|exported|deployed|approved)\b.{0,60}"
     r"|no (?:issues?|errors?|problems?|warnings?|changes?)\b.{0,40}|all .{0,40}passed.{0,20}|\d+ passed.{0,40}"
-    r"|0 .{0,40}|[\"']?(?:ok|success|status|result)[\"']? ?: ?[\"']?(?:true|ok|success|done)[\"']?)\W*$"
+    r"|0 .{0,40}|[\"']?(?:ok|success|status|result|valid|passed)[\"']? ?: ?[\"']?(?:true|ok|success|done)[\"']?)\W*$"
 )
 _NEGATIVE: Final = re.compile(
     r"(?i)^\W*(?:no (?:results?|match(?:es)?|files?|hits?|entries|documents?|records?|data|items?|tests?|more)\b.{0,80}"
     r"|\{[^][{}]*\"(?:results?|hits?|items?|matches|data|documents|records|rows|entries)\": ?\[\][^][]*\}"
     r"|nothing (?:was )?found.{0,40}|(?:0|zero) (?:results?|match(?:es)?|hits?|items?)\b.{0,40}|not found|\[\]|\{\}"
-    r"|eof|end of (?:file|input|list|results|output|page)\b.{0,40}"
+    r"|eof|unknown|end of (?:file|input|list|results|output|page)\b.{0,40}"
     r"|http(?:/[\d.]+)? 404(?: not found)?"
     r"|.{0,40}(?:returned|found) (?:no|0|zero)\b.{0,60}|exit(?:ed)? (?:code|status|with)\W{0,3}\d+)\W*$"
 )

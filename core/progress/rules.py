@@ -96,6 +96,7 @@ def failures(state: State, seen: Seen, waits: bool, where: int) -> list[Finding]
     """The same failure whatever the call: counts on through changes, the slower the more was gained between."""
     call, answer = seen.call, seen.answer
     if not answer.failed:
+        state.worked.put(call.manner, state.turns)
         if call.key in state.failed_calls:  # what failed works now
             state.failed_calls.drop(call.key)
             for key, tally in state.failures.items():
@@ -114,6 +115,7 @@ def failures(state: State, seen: Seen, waits: bool, where: int) -> list[Finding]
         waited = state.waits != tally.waits
         drifts = tally.lines != answer.lines
         known = call.key in tally.callers
+        other = not known and (state.worked.get(call.manner) or 0) > tally.turn
         if not tally.met(where, state.turns, call):
             continue
         if not known:
@@ -131,7 +133,9 @@ def failures(state: State, seen: Seen, waits: bool, where: int) -> list[Finding]
                 factor *= 0.35
             elif waited:
                 factor *= 0.5
-            if answer.negative and not known:  # to look in many places and find nothing is work
+            if other:  # of many things that are done alike some fail: that is their own matter
+                factor = 0.0
+            elif answer.negative and not known:  # to look in many places and find nothing is work
                 factor *= 0.3
         tally.score += weight * factor
         findings += _found("same_failure", key, tally, round(tally.score, 6), FAILURE, answer.text)
@@ -239,10 +243,10 @@ def _alikeness(before: Call, call: Call, answer: Answer) -> int:
     if call.query != before.query and not answer.negative:
         return 20
     if _DIGITS.sub("0", before.text) == _DIGITS.sub("0", call.text):
-        return 20 if answer.long else 4 if answer.brief else 10
+        return 20 if answer.long else 2 if answer.brief else 10
     if set(_WORD.findall(call.text.lower())) <= set(_WORD.findall(before.text.lower())):  # another spelling
         return 20
-    return 14 if answer.negative else 4 if answer.brief else 10
+    return 14 if answer.negative else 2 if answer.brief else 10
 
 
 def nothing_new(state: State, seen: Seen, measured: bool, where: int) -> list[Finding]:
@@ -253,7 +257,8 @@ def nothing_new(state: State, seen: Seen, measured: bool, where: int) -> list[Fi
         # a call not made before with a known answer: an "ok" for it may well be work, but an edit that leaves
         # the workspace as it was, of the file that was edited before, is not
         idle = measured and seen.call.target is not None and seen.call.target == state.last_target
-        gain = (16 if idle else 0) if seen.answer.ack else 5 if seen.answer.failed or seen.answer.brief else 10
+        little = seen.answer.ack or seen.answer.brief
+        gain = (16 if idle else 0) if little else 5 if seen.answer.failed else 10
     else:
         gain = 4 if seen.times == 1 else 10
     if gain == 0:

@@ -196,6 +196,29 @@ def two_logs_looked_at_by_turns() -> Iterable[Step]:
         yield sh("date +%T; tail -1 b.log", f"10:3{n}:12\nstill nothing")
 
 
+@case("clear")
+def many_pictures_of_which_a_third_cannot_be_converted() -> Iterable[Step]:
+    for n in range(36):
+        if n % 3 == 1:
+            yield bad(f"python convert.py img_{n}.png", "error: unsupported colour mode CMYK\n[exit code 1]")
+        else:
+            yield sh(f"python convert.py img_{n}.png", f"wrote img_{n}.webp", workspace=f"w{n}")
+
+
+@case("clear")
+def many_records_of_which_a_quarter_is_invalid() -> Iterable[Step]:
+    for n in range(40):
+        fault = {"valid": False, "error": "missing postcode"}
+        yield tool("validate", {"id": n}, fault if n % 4 == 1 else {"valid": True}, ok=n % 4 != 1)
+
+
+@case("stop")
+def versions_tried_in_vain_with_looks_between() -> Iterable[Step]:
+    for n in range(20):
+        yield bad(f"npm install tabs@3.{n}", "npm error code ERESOLVE\nnpm error could not resolve peer react@17")
+        yield sh(f"npm view tabs@3.{n} peerDependencies", f"{{ react: '^17.0.{n}' }}")
+
+
 # --- errors mended one after the other -----------------------------------------------------------------------------
 
 
