@@ -26,6 +26,7 @@ IGNORED_DIRECTORIES = frozenset(
 
 IGNORED_FILES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini", ".git"})
 _IGNORED_SUFFIXES = (".pyc", ".pyo")
+_STORE = "artificer.db"  # a home in a source would bring every earlier build's copy of it
 _CACHE_TAG = b"Signature: 8a477f597d28d172789f06886806bc55"
 
 NOT_OWN = frozenset(
@@ -94,7 +95,9 @@ def _walk(
         if stat.S_ISLNK(info.st_mode) or path in skip:
             listing.notes.append(f"{path}: a symbolic link, not followed, left out")
         elif is_directory:
-            if not _is_cache(directory / entry.name):
+            if (directory / entry.name / _STORE).is_file():
+                listing.notes.append(f"{path}: Artificer's own home, left out")
+            elif not _is_cache(directory / entry.name):
                 _walk(directory / entry.name, path + "/", specs, skip, listing)
         elif stat.S_ISREG(info.st_mode):
             listing.files.append(SourceFile(path, info.st_size, bool(info.st_mode & stat.S_IXUSR)))

@@ -50,6 +50,13 @@ async def test_gitignore_holds_at_every_level_without_a_repository(write: Write,
     assert names(tmp_path / "dest") == kept
 
 
+async def test_a_home_of_artificer_within_a_source_is_left_out(write: Write, tmp_path: Path) -> None:
+    root = write({"README.md": "x", "state/artificer.db": "x", "state/workspaces/s/work/source/README.md": "x"})
+    fetched = await fetch_source(str(root), tmp_path / "dest")
+    assert names(tmp_path / "dest") == {"README.md"}
+    assert fetched.notes == ("state: Artificer's own home, left out",)
+
+
 async def test_environments_and_caches_never_come_along(write: Write, tmp_path: Path) -> None:
     tag = "Signature: 8a477f597d28d172789f06886806bc55\n"
     root = write(
