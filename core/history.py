@@ -70,20 +70,28 @@ def _block_from_json(row: dict[str, Any]) -> Block | None:
                 id=str(row.get("id", "")),
                 name=str(row.get("name", "")),
                 args=args if isinstance(args, dict) else None,
-                raw=row.get("raw"),
-                problem=row.get("problem"),
+                raw=_text_or_none(row.get("raw")),
+                problem=_text_or_none(row.get("problem")),
             )
         case "thinking":
             return Thinking(
                 text=str(row.get("text", "")),
                 provider=str(row.get("provider", "")),
                 model=str(row.get("model", "")),
-                data=row.get("data") or {},
+                data=_object(row.get("data")),
             )
         case "opaque":
-            return Opaque(provider=str(row.get("provider", "")), data=row.get("data") or {})
+            return Opaque(provider=str(row.get("provider", "")), data=_object(row.get("data")))
         case _:
             return None
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 class History:
@@ -130,8 +138,8 @@ class History:
                 self._add(_words(str(event.data.get("text", ""))), event.seq)
             case "stop":
                 waiting = event.data.get("waiting")
-                if isinstance(waiting, dict) and waiting.get("id") in self.pending:
-                    self.parked = str(waiting["id"])
+                if isinstance(waiting, dict) and (call := str(waiting.get("id"))) in self.pending:
+                    self.parked = call
             case "answer":
                 self.parked = None
             case "compaction":

@@ -87,17 +87,19 @@ class Waiting:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Waiting:
-        """Read the stored form; absent fields take their defaults."""
+        """Read the stored form; absent fields take their defaults, and damaged ones read as text. Raises KeyError,
+        TypeError where no more of it is left."""
+        recommended, detail = data.get("recommended"), data.get("detail")
         return Waiting(
-            kind=data["kind"],
-            id=data["id"],
-            message=data["message"],
-            options=tuple(Option(o["id"], o["label"]) for o in data.get("options", ())),
-            recommended=data.get("recommended"),
-            names=tuple(data.get("names", ())),
-            multiple=data.get("multiple", False),
-            free_text=data.get("free_text", True),
-            detail=data.get("detail", {}),
+            kind=str(data["kind"]),
+            id=str(data["id"]),
+            message=str(data["message"]),
+            options=tuple(Option(str(o["id"]), str(o["label"])) for o in data.get("options", ())),
+            recommended=None if recommended is None else str(recommended),
+            names=tuple(str(name) for name in data.get("names", ())),
+            multiple=bool(data.get("multiple", False)),
+            free_text=bool(data.get("free_text", True)),
+            detail=detail if isinstance(detail, dict) else {},
         )
 
 

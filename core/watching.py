@@ -83,7 +83,7 @@ def step_from(event: Event, calls: dict[str, Mapping[str, Any]]) -> Step | None:
             return _result(data, calls.pop(str(data.get("call")), {}), event.seq)
         case "message" if data.get("role") == "user":
             return Step("user")
-        case "message" if data.get("finish") in _WHOLE and not data.get("text") and not _calls_in(data):
+        case "message" if str(data.get("finish")) in _WHOLE and not data.get("text") and not _calls_in(data):
             return Step("empty", ref=event.seq)
         case "answer":
             return _answer(data)
@@ -94,7 +94,7 @@ def step_from(event: Event, calls: dict[str, Mapping[str, Any]]) -> Step | None:
 
 
 def _result(data: Mapping[str, Any], call: Mapping[str, Any], seq: int) -> Step | None:
-    if data.get("status") in _NO_ANSWER:
+    if str(data.get("status")) in _NO_ANSWER:
         return None
     return Step(
         "tool",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +19,8 @@ from core import (
     ModelProvider,
     ModelRequest,
     ProviderError,
+    SessionInfo,
+    Stop,
     StreamItem,
     Text,
     TextDelta,
@@ -279,6 +283,73 @@ def test_any_conversation_may_die_anywhere_and_go_on(turns: list[str], actions: 
             stage.store.close()
 
     asyncio.run(both())
+
+
+ODD = (None, True, -1, 10**30, "", "x", [], {}, [[]], {"a": 1}, "completed", {"kind": "question", "id": []})
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Where something stands in a JSON value: the keys on the way to each place in it."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [(*path, key) for key, _ in inside] + [p for key, item in inside for p in places(item, (*path, key))]
+
+
+def odd_at(value: Any, path: tuple[Any, ...], odd: Any) -> Any:
+    """A copy of a JSON value with something odd in one place."""
+    copied = json.loads(json.dumps(value))
+    holder = copied
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = odd
+    return copied
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("stop", {"stop": "awaiting_user", "waiting": {"kind": "question", "id": [], "message": {"a": 1}}}),
+        ("message", {"role": "assistant", "text": "I", "finish": {}}),
+        ("tool_result", {"call": "c", "ok": True, "output": "o", "status": []}),
+    ],
+)
+async def test_a_record_with_something_odd_in_it_does_not_end_its_session(
+    tmp_path: Path, kind: str, body: dict[str, Any]
+) -> None:
+    call = {"role": "assistant", "text": "", "blocks": [{"t": "call", "id": "c", "name": "ok", "args": {}, "raw": {}}]}
+    events = [("started", {}), ("message", {"role": "user", "text": "Go."}), ("message", call), (kind, body)]
+    stage = Stage(tmp_path, Improvised(()), the_driver([]))
+    stage.provider.stage = stage
+    stage.store.create_session(SessionInfo("s1", "run", provider="scripted", stop=body.get("stop")), events)
+    outcome = await stage.run("And now?")
+    assert (outcome.stop, outcome.record.output) == (Stop.COMPLETED, "Reply 1.")
+    all_acceptable(stage.provider)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_whatever_stands_in_a_place_of_a_record_the_session_goes_on(data: st.DataObject) -> None:
+    turns = data.draw(st.lists(st.sampled_from(TURNS), min_size=1, max_size=6))
+    actions = data.draw(st.lists(st.sampled_from(ACTIONS), max_size=3))
+
+    async def damaged() -> None:
+        with tempfile.TemporaryDirectory() as home:
+            stage = await play(Path(home), turns, actions, None)
+            events = [(event.kind, dict(event.data)) for event in stage.events()]
+            hit = data.draw(st.sampled_from([n for n, (_, body) in enumerate(events) if body]))
+            kind, body = events[hit]
+            path = data.draw(st.sampled_from(places(body)))
+            events[hit] = (kind, odd_at(body, path, data.draw(st.sampled_from(ODD))))
+            provider = Improvised(("one",))
+            other = Stage(Path(home), provider, the_driver([]), session="odd", store=stage.store)
+            provider.stage = other
+            info = stage.info.__class__(id="odd", kind="run", provider="scripted", stop=stage.info.stop)
+            other.store.create_session(info, events)
+            for outcome in (await other.run(), await other.run("More."), await other.answer("1")):
+                assert outcome.stop is not Stop.PLATFORM_ERROR, outcome.record.evidence
+            all_acceptable(provider)
+            stage.store.close()
+
+    asyncio.run(damaged())
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
