@@ -37,6 +37,7 @@ def find(tree: SourceTree) -> list[Candidate]:
     index = index_path(tree)
     if index is None and not any(PurePosixPath(p).stem.lower() not in _HOUSEKEEPING for p in pages):
         return []
+    index = index or _only_page(pages)
     summary = _summary(tree, index)
     return [Candidate("documentation", "documentation", index or ".", summary.sentence, files=len(pages))]
 
@@ -49,6 +50,10 @@ def index_path(tree: SourceTree) -> str | None:
             if found:
                 return found
     return next((p for d in ("docs", "doc", "documentation") if (p := _with_stem(tree, d, "readme"))), None)
+
+
+def _only_page(pages: list[str]) -> str | None:
+    return pages[0] if len(pages) == 1 else None
 
 
 def _with_stem(tree: SourceTree, directory: str, stem: str) -> str | None:
@@ -114,7 +119,7 @@ def _summary(tree: SourceTree, index: str | None) -> Summary:
 def convert(tree: SourceTree, chosen: Sequence[Candidate], name: str, mode: Mode) -> Draft:
     """An agent that answers from the pages. Pages are copied byte for byte under `corpus/`; text that is not
     UTF-8 is converted and noted."""
-    index = index_path(tree)
+    index = index_path(tree) or _only_page(page_paths(tree))
     summary = _summary(tree, index)
     losses: list[Loss] = []
     files = [file for path in page_paths(tree) if (file := _page(tree, path, losses)) is not None]

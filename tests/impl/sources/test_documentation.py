@@ -52,6 +52,11 @@ def test_a_readme_wins_over_the_index_of_the_docs(write: Write, convert: Convert
     assert "about Docs" in convert(write(only, "other")).description
 
 
+def test_a_page_that_is_all_there_is_says_what_the_agent_is_about(write: Write, convert: Convert) -> None:
+    result = convert(write({"brewing.md": "# Brewing\n\nThis guide tells how tea is brewed.\n"}))
+    assert result.description == "Answers questions about Brewing: This guide tells how tea is brewed."
+
+
 def test_of_a_project_with_code_only_its_documents_are_pages(write: Write, convert: Convert) -> None:
     files = {
         "README.md": "# A\n\nIt does one thing and does it well.\n",
