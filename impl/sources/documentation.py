@@ -49,7 +49,16 @@ def index_path(tree: SourceTree) -> str | None:
             found = _with_stem(tree, place, stem)
             if found:
                 return found
-    return next((p for d in ("docs", "doc", "documentation") if (p := _with_stem(tree, d, "readme"))), None)
+    readme = next((p for d in ("docs", "doc", "documentation") if (p := _with_stem(tree, d, "readme"))), None)
+    return readme or min(((path.count("/"), path) for path in page_paths(tree) if _opens(path)), default=(0, None))[1]
+
+
+def _opens(path: str) -> bool:
+    """Whether a page is called as the first of a whole tree of pages, at the root or among the docs."""
+    above = [part.lower() for part in directories(path)]
+    if PurePosixPath(path).stem.lower() not in ("index", "_index", "introduction", "intro", "overview", "home"):
+        return False
+    return not above or any(part in DOC_DIRECTORIES for part in above)
 
 
 def _only_page(pages: list[str]) -> str | None:

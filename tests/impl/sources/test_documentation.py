@@ -52,6 +52,17 @@ def test_a_readme_wins_over_the_index_of_the_docs(write: Write, convert: Convert
     assert "about Docs" in convert(write(only, "other")).description
 
 
+@pytest.mark.parametrize("opening", ["content/_index.md", "website/docs/intro.mdx", "Home.md", "guide/index.rst"])
+def test_without_a_readme_the_page_that_opens_the_tree_is_the_index(
+    write: Write, convert: Convert, opening: str
+) -> None:
+    page = "Tides\n=====\n\nThis tells when the tide is high.\n"
+    deeper = {"content/a/b/_index.md": "# Other\n\nThis is not it at all.\n", "content/b.md": "# B\n\nText.\n"}
+    assert "about Tides: This tells" in convert(write({**deeper, opening: page})).description
+    packages = {f"packages/{name}/README.md": f"# {name}\n\nThis is one of two.\n" for name in "ab"}
+    assert "one of two" not in convert(write(packages, "packages")).description
+
+
 def test_a_page_that_is_all_there_is_says_what_the_agent_is_about(write: Write, convert: Convert) -> None:
     result = convert(write({"brewing.md": "# Brewing\n\nThis guide tells how tea is brewed.\n"}))
     assert result.description == "Answers questions about Brewing: This guide tells how tea is brewed."
