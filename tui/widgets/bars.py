@@ -17,9 +17,13 @@ from tui.view.text import Line, Tone, line, plain_text
 from tui.widgets.content import ACT, clicked, to_content
 from tui.widgets.lines import fit
 
+SHORTEST = 16
+"""Cells that the left part keeps."""
+
 
 class Bar(Widget):
-    """One line with a left, a middle and a right part; the left and middle give way last."""
+    """One line with a left, a middle and a right part. Where it is too short for all, the left one is cut first, but
+    for its beginning, then the right one."""
 
     left: reactive[Line] = reactive((), layout=False)
     middle: reactive[Line] = reactive((), layout=False)
@@ -30,7 +34,8 @@ class Bar(Widget):
         width = max(0, self.size.width)
         middle, middle_size = fit(self.middle, width)
         room = max(0, width - middle_size - (2 if middle_size else 0))
-        left, left_size = fit(self.left, room)
+        wanted = sum(cell_len(span.text) for span in self.right)
+        left, left_size = fit(self.left, min(room, max(SHORTEST, room - wanted - (2 if wanted else 0))))
         right, right_size = fit(self.right, max(0, room - left_size - 2))
         if right_size < 8 and right != self.right:
             right, right_size = (), 0
