@@ -236,6 +236,7 @@ class ActingApp(App[int]):
             return
         try:
             directory = await asyncio.to_thread(self.shelf.checkout, agent, digest)
+            before = not await asyncio.to_thread(self.shelf.untouched, directory, digest)
         except (StoreError, UnknownRef, OSError) as error:
             self._say_no("Not checked out", str(error))
             return
@@ -248,13 +249,17 @@ class ActingApp(App[int]):
             self._say_no("The editor did not start", f"{command[0]}: {why}. Set EDITOR to one that is here.")
             return
         if code != 0:
-            self._say_no("Nothing was saved", f"{command[0]} ended with {code}. The files are in {directory}.")
+            self._say_no("Nothing was saved", f"{command[0]} ended with {code}. e goes on with {directory}.")
             return
         revision, created, problems = await asyncio.to_thread(
             self.shelf.save, agent, directory, digest, f"edited from {short(digest)}"
         )
+        if revision is not None:
+            await asyncio.to_thread(self.shelf.forget, directory)
+        if before:
+            self.notify("This went on with what was edited before and not saved.", markup=False)
         if revision is None:
-            self._say_no("Not saved", f"{'; '.join(problems)}. The files are in {directory}.")
+            self._say_no("Not saved", f"{'; '.join(problems)}. e goes on with {directory}.")
         elif not created:
             self.notify("Nothing was changed.", markup=False)
         else:

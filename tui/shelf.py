@@ -193,15 +193,31 @@ class Shelf:
     # --- editing -----------------------------------------------------------------------------------
 
     def checkout(self, agent: str, digest: str) -> Path:
-        """A fresh directory with the revision's files, to be edited."""
+        """A directory with the revision's files, to be edited; the one that is there already where it holds what was
+        edited before and not saved."""
         from core import materialise
 
         directory = self.host.home / "checkouts" / f"{agent}-{short(digest)}"
         if directory.exists():
-            shutil.rmtree(directory)
+            if not self.untouched(directory, digest):
+                return directory
+            self.forget(directory)
         directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         materialise(self.store, self.revision(agent, digest), directory)
         return directory
+
+    def untouched(self, directory: Path, digest: str) -> bool:
+        """Whether a checked out revision is as it was."""
+        from core import UnsafeTree, digest_tree
+
+        try:
+            return digest_tree(directory) == digest
+        except (UnsafeTree, OSError):
+            return False
+
+    def forget(self, directory: Path) -> None:
+        """Remove a directory that was checked out."""
+        shutil.rmtree(directory, ignore_errors=True)
 
     def save(self, agent: str, directory: Path, parent: str, message: str) -> tuple[Revision | None, bool, list[str]]:
         """Save an edited directory as a person's revision: it, whether it is new, and why it cannot be stored."""

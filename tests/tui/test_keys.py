@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -227,3 +228,27 @@ def test_what_no_keyboard_has_is_no_key(key: str) -> None:
     good, wrong = split({"home.new": key})
     assert not good
     assert len(wrong) == 1
+
+
+async def test_what_was_edited_and_not_saved_is_gone_on_with(
+    on_stage: Stage, make_app: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+
+    async def edit(self: ArtificerApp, command: list[str]) -> int:
+        file = Path(command[-1])
+        found.append(file.read_text())
+        file.write_text(f"{found[0]}An hour's work.\n")
+        return 1 if len(found) == 1 else 0
+
+    monkeypatch.setattr(ArtificerApp, "_in_terminal", edit)
+    monkeypatch.setenv("EDITOR", "edit")
+    app = make_app(on_stage, scenes.done(on_stage))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await calm(pilot)
+        await pilot.press("f4", "e")
+        await until(pilot, lambda: any("ended with 1" in note.message for note in app._notifications))
+        await pilot.press("e")
+        await until(pilot, lambda: any("Saved as" in note.message for note in app._notifications), "it is saved")
+        assert "An hour's work." in found[1]
+        assert not any((on_stage.host.home / "checkouts").iterdir())
