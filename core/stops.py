@@ -87,16 +87,17 @@ class Waiting:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Waiting:
-        """Read the stored form; absent fields take their defaults, and damaged ones read as text. Raises KeyError,
-        TypeError where no more of it is left."""
+        """Read the stored form; absent fields take their defaults, and of damaged ones what is left is read as text."""
         recommended, detail = data.get("recommended"), data.get("detail")
+        options, names = data.get("options"), data.get("names")
+        told = [o for o in options if isinstance(o, Mapping)] if isinstance(options, list) else []
         return Waiting(
-            kind=str(data["kind"]),
-            id=str(data["id"]),
-            message=str(data["message"]),
-            options=tuple(Option(str(o["id"]), str(o["label"])) for o in data.get("options", ())),
+            kind=str(data.get("kind", "")),
+            id=str(data.get("id", "")),
+            message=str(data.get("message", "")),
+            options=tuple(Option(str(o.get("id", "")), str(o.get("label", ""))) for o in told),
             recommended=None if recommended is None else str(recommended),
-            names=tuple(str(name) for name in data.get("names", ())),
+            names=tuple(str(name) for name in names) if isinstance(names, list) else (),
             multiple=bool(data.get("multiple", False)),
             free_text=bool(data.get("free_text", True)),
             detail=detail if isinstance(detail, dict) else {},

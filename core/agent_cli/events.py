@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -221,7 +221,10 @@ class CliTotal:
         names = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "requests")
         counts = [data[name] if isinstance(data.get(name), int) else 0 for name in names]
         usd = data.get("usd", "0")
-        priced = Decimal(usd) if isinstance(usd, str) else None
+        try:
+            priced = Decimal(usd) if isinstance(usd, str) else None
+        except InvalidOperation:
+            priced = None
         return CliTotal(counts[0], counts[1], counts[2], counts[3], counts[4], priced)
 
 

@@ -150,7 +150,7 @@ class CliMemory:
         call = str(data.get("call"))
         name = self._waited.pop(call, None)
         known = self._open.pop(call, None)
-        if data.get("told") or (name is None and data.get("status") not in _NOT_TOLD):
+        if data.get("told") or (name is None and str(data.get("status")) not in _NOT_TOLD):
             return
         self.unsaid.append(f"The result of your call of {name or known or 'a tool'}:\n{data.get('output', '')}")
 

@@ -46,7 +46,8 @@ class BuildState:
                 self.passed, self.channel = False, None
             case "validation" if data.get("digest") == self.digest:
                 self.passed = bool(data.get("passed"))
-                self.problems = list(data.get("problems") or ())
+                problems = data.get("problems")
+                self.problems = [p for p in problems if isinstance(p, Mapping)] if isinstance(problems, list) else []
             case "published" if data.get("digest") == self.digest and not data.get("refused"):
                 self.channel = data.get("channel")
             case _:

@@ -375,10 +375,9 @@ def _event_line(row: Any) -> str:
     data = row["data"]
     match row["kind"]:
         case "message":
-            words = data.get("text", "")
-            who = data.get("role", "")
+            who, words = str(data.get("role", "")), str(data.get("text", ""))
         case "tool_call":
-            who, words = data.get("tool", ""), str(data.get("args", ""))
+            who, words = str(data.get("tool", "")), str(data.get("args", ""))
         case "tool_result":
             who, words = ("ok" if data.get("ok") else "failed"), str(data.get("output", ""))
         case _:

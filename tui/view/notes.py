@@ -84,10 +84,15 @@ def _shown(value: Any) -> str:
     return "default" if value is None else str(value)
 
 
+def _problems(data: Mapping[str, Any]) -> Sequence[Any]:
+    problems = data.get("problems")
+    return problems if isinstance(problems, list) else ()
+
+
 def _verdict(data: Mapping[str, Any]) -> Note:
     if data.get("passed"):
         return Note("✓", f"{short(data.get('digest'))} passed validation", Tone.PLAIN)
-    problems: Sequence[Any] = data.get("problems") or ()
+    problems = _problems(data)
     first = problems[0] if problems and isinstance(problems[0], Mapping) else {}
     words = f"{short(data.get('digest'))} failed validation, {len(problems)} found: {first.get('message', '')}"
     return Note("✗", one_line(words), Tone.FAIL)
@@ -104,7 +109,7 @@ def _tool_check(data: Mapping[str, Any]) -> Note:
     name = str(data.get("tool") or data.get("path"))
     if data.get("registered"):
         return Note("⚙", f"tool {name} is registered", Tone.PLAIN)
-    problems: Sequence[Any] = data.get("problems") or ()
+    problems = _problems(data)
     first = problems[0] if problems and isinstance(problems[0], Mapping) else {}
     return Note("✗", one_line(f"tool {name} is not registered: {first.get('message', '')}"), Tone.FAIL)
 

@@ -81,7 +81,7 @@ def short(digest: str | None) -> str:
     """The first eight hex digits of a digest, the way every list names it; `-` for none."""
     if not digest:
         return "-"
-    return digest.removeprefix("sha256:")[:8]
+    return str(digest).removeprefix("sha256:")[:8]  # a damaged record may hold anything
 
 
 def tokens(count: int) -> str:
