@@ -28,6 +28,7 @@ _OTHERS_TEXT = re.compile(
 )
 _FOR_CODERS = frozenset({"agents.md", "claude.md", "gemini.md", "copilot-instructions.md"})
 _HOUSEKEEPING = words("changelog changes history news contributing security code_of_conduct authors support")
+_DEEPEST = 60
 _NEVER = frozenset({"node_modules", "vendor", "vendored", "third_party", "third-party", "fixtures", "testdata"})
 
 
@@ -178,16 +179,26 @@ def _page(tree: SourceTree, path: str, losses: list[Loss]) -> BundleFile | None:
 
 
 def _without_clashes(files: list[BundleFile], losses: list[Loss]) -> list[BundleFile]:
-    """Drop pages whose path another differs from by case or Unicode form alone: no bundle can hold both."""
-    kept: dict[str, BundleFile] = {}
+    """Drop pages that no bundle can hold: those whose path, or a directory of it, another differs from by case or
+    Unicode form alone, and those that lie too deep."""
+    kept: list[BundleFile] = []
+    names: dict[str, str] = {}
     for file in files:
-        key = unicodedata.normalize("NFC", unicodedata.normalize("NFC", file.path).casefold())
-        if key in kept:
-            other = kept[key].path.removeprefix("corpus/")
-            losses.append(Loss(file.path.removeprefix("corpus/"), "left out", f"its path clashes with {other}"))
-        else:
-            kept[key] = file
-    return list(kept.values())
+        path = PurePosixPath(file.path)
+        places = {_folded(str(place)): str(place) for place in (path, *path.parents[:-1])}
+        other = next((names[key] for key, place in places.items() if names.get(key, place) != place), None)
+        why = f"its path clashes with {other.removeprefix('corpus/')}" if other is not None else ""
+        why = "it is nested too deeply" if len(path.parts) > _DEEPEST else why
+        if why:
+            losses.append(Loss(file.path.removeprefix("corpus/"), "left out", why))
+            continue
+        names |= places
+        kept.append(file)
+    return kept
+
+
+def _folded(path: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 
 
 def _left_out(tree: SourceTree, taken: set[str | None]) -> list[Loss]:

@@ -135,6 +135,22 @@ def test_paths_that_differ_by_case_alone_do_not_break_the_bundle(write: Write, c
     assert result.losses[0].path == "guide.md"
 
 
+@pytest.mark.parametrize(
+    ("kept", "dropped"),
+    [
+        ("docs/A/x.md", "docs/a/y.md"),
+        ("docs/café/x.md", "docs/cafe\u0301/y.md"),
+        ("docs/x.md", "docs/" + "d/" * 70 + "x.md"),
+    ],
+)
+def test_pages_that_no_bundle_can_hold_are_left_out_and_the_others_kept(
+    write: Write, convert: Convert, kept: str, dropped: str
+) -> None:
+    result = convert(write({"README.md": "# A\n\nIt does one thing well.\n", kept: "# X\n", dropped: "# Y\n"}))
+    assert len(corpus(result)) == 2
+    assert [loss.change for loss in result.losses] == ["left out"]
+
+
 def test_a_page_whose_name_no_bundle_may_have_is_left_out_with_a_note(write: Write, convert: Convert) -> None:
     result = convert(write({"README.md": "# A\n\nIt does one thing well.\n", "..\\b.md": "# B\n", "c\nd.md": "# C\n"}))
     assert corpus(result) == {"README.md"}
