@@ -80,7 +80,7 @@ class ProblemCode(StrEnum):
 
     # credentials, hosts, MCP
     CREDENTIAL_VALUE = "credential_value"
-    """A credential holds a value; bundles hold names alone."""
+    """A credential's value stands in the bundle, or a key that is called as one; bundles hold names alone."""
     CREDENTIAL_INJECTION = "credential_injection"
     """A credential does not say exactly one of header, query and basic_user."""
     CREDENTIAL_UNDECLARED = "credential_undeclared"
@@ -90,9 +90,9 @@ class ProblemCode(StrEnum):
     WILDCARD_HOST = "wildcard_host"
     """A host has a wildcard; hosts are exact."""
     BAD_HOST = "bad_host"
-    """A host is not a plain lower-case host name without scheme, port or path."""
+    """A host is not a plain lower-case name of two labels or more, without scheme, port or path; or is an address."""
     STDIO_CREDENTIAL = "stdio_credential"
-    """A stdio MCP server wants a credential or an environment; only HTTP servers may have one."""
+    """A stdio MCP server wants a credential, an environment or a key among its arguments; HTTP servers may have one."""
 
     # tools
     TOOL_MISSING = "tool_missing"
@@ -138,7 +138,7 @@ class ProblemCode(StrEnum):
     PRIVATE_KEY = "private_key"
     """A file holds a private key."""
     SECRET_IN_FILE = "secret_in_file"
-    """A file holds what looks like an access token."""
+    """A file holds what looks like an access token or a password."""
 
     # the gate
     UNSAFE_SANDBOX = "unsafe_sandbox"
