@@ -47,9 +47,13 @@ def _contenders(tree: SourceTree, found: Found) -> tuple[tuple[str, ...], str | 
     """(kinds in question, the recommended one, notes), by where their candidates lie."""
     documented = bool(found[DOCUMENTATION]) and not _is_one_agent(tree, found)
     others = [kind for kind in FORMATS if kind != DOCUMENTATION and found[kind]]
-    usual = [k for k in others if any(c.place == "usual" for c in found[k]) or _is_made_of(tree, found[k])]
-    helpers = [kind for kind in others if any(c.place == "helper" for c in found[kind])]
     code = _own_code(tree, found)
+    usual = [
+        kind
+        for kind in others
+        if any(c.place == "usual" for c in found[kind]) or (not code and _is_made_of(tree, found[kind]))
+    ]
+    helpers = [kind for kind in others if any(c.place == "helper" for c in found[kind])]
     project = documented and (bool(code) or _has_own_docs(tree))
     if usual:
         if documented and ((_is_package(tree) and code) or (usual == [OPENAPI] and _says_more(tree, code))):

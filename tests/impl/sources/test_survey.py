@@ -111,6 +111,11 @@ def test_a_source_made_of_subagents_or_skills_is_a_collection_of_them_wherever_t
     assert survey(write(skilled, "skilled")).kinds == ("agent_skills",)
 
 
+def test_skills_that_a_program_brings_for_itself_are_not_its_offer_however_many(write: Write) -> None:
+    own = skills("src/thing/prompts/one", "src/thing/prompts/two", "src/thing/prompts/three")
+    assert survey(write({**PACKAGE, **own})).kinds == ("documentation",)
+
+
 def test_documents_with_a_name_and_description_are_no_subagents(write: Write) -> None:
     page = "---\nname: Intro\ndescription: First steps\n---\n\n# Intro\n\nThe first steps with this thing.\n"
     assert survey(write({"README.md": README, "docs/intro.md": page})).kinds == ("documentation",)
