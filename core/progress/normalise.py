@@ -181,6 +181,16 @@ _LINES: Final = tuple(
         ("lines of output", r"\[\d+ lines of output\]", ""),
         ("-rss: -vm:", r"-(?:vm|rss):\d+kB", ""),
         ("job build run", r"\b(?:[jJ]ob|[bB]uild|[rR]un)(?: #\d+|[ =:#]{1,2}\d{4,})\b", "<id>"),
+        (
+            "req conn tx session",
+            r"\b(?:req(?:uest)?|conn(?:ection)?|txn?|session)[-_#]\d+\b|\btxid[ =:]{1,2}\d+\b",
+            "<id>",
+        ),
+        (
+            "heap rss mem goroutines load",  # what a machine happened to be busy with
+            r"\b(?:heap|rss|mem(?:ory)?|goroutines)=\d[\w.]*|\bload average: [\d., ]+",
+            "<load>",
+        ),
         ("exec- orker- gw pool-", r"(?:exec-|[wW]orker-|gw|pool-)(?<![a-z]gw)\d+\b", "<pid>"),
         ("etry etry-after", r"[rR]etry[-_ ]?[aA]fter\W{1,3}\d+", "retry after"),
         (

@@ -51,6 +51,8 @@ _TOLD: dict[str, Callable[[int], str]] = {
     "small_pids": lambda n: f"2026-05-14T08:31:0{n}.21768{n} connect to box[{2 * n + 2}]: Connection refused",
     "worker_of_a_sandbox": lambda n: f"[2026-05-14 08:31:0{n} +0000] [{n + 5}] [ERROR] Exception in worker process",
     "death_of_a_small_pid": lambda n: f"bash: line 1: {n + 4:5d} Segmentation fault      (core dumped) ./x",
+    "numbered_requests": lambda n: f"[req-{n + 1}] sync failed: remote closed (txid {88213 + n * 7})",
+    "a_busy_machine": lambda n: f'level=error err="remote closed" heap={110 + n}MB goroutines={40 + n * 3}',
     "bazel_invocation": lambda n: (
         f"INFO: Invocation ID: {hx(8)}-{hx(4)}-4{hx(3)}-a{hx(3)}-{hx(12)}\n"
         f"ERROR: /work/BUILD:3:10: no such target '//:lib'\nINFO: Elapsed time: 0.{n}31s"
