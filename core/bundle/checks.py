@@ -18,7 +18,7 @@ from core.bundle.tool_checks import ToolFacts, check_code, check_schemas, read_t
 from core.bundle.tree import BUNDLE_CAPS
 from core.bundle.view import BundleView
 
-CHECKS_VERSION = "1"
+CHECKS_VERSION = "2"
 """Changes whenever a check may judge the same bundle differently; publishing asks for the current one."""
 
 MAX_PERSONA_BYTES = 1_000_000
