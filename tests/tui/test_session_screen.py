@@ -23,6 +23,7 @@ from tui.panes.side import UPPER
 from tui.panes.transcript import TranscriptPane
 from tui.screens.home import HomeScreen
 from tui.screens.session import SessionScreen
+from tui.view.chat import Change
 from tui.view.text import line, plain_text
 from tui.widgets.composer import Composer
 from tui.widgets.lines import TextView
@@ -433,3 +434,26 @@ async def test_a_session_is_left_while_its_events_are_being_shown(on_stage: Stag
             await asyncio.sleep(0.02 + 0.01 * moment)  # somewhere between the reading of them and their paint
             await app.action_home()
         assert isinstance(app.screen, HomeScreen)
+
+
+async def test_the_app_is_left_while_events_are_being_shown(
+    on_stage: Stage, make_app: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = scenes.asks(on_stage)
+    app = make_app(on_stage, name)
+    shown_late: list[bool] = []
+    async with app.run_test(size=(120, 40)) as pilot:
+        await calm(pilot)
+        screen = app.screen
+
+        async def slow(changes: Sequence[Change]) -> None:
+            shown_late.append(False)
+            while screen.query("#top"):  # noqa: ASYNC110 - nothing tells when a widget is taken away
+                await asyncio.sleep(0)
+            shown_late[-1] = True
+
+        monkeypatch.setattr(screen.query_one(ChatPane), "apply", slow)
+        on_stage.host.store.append(name, [said("News.", 9000)])
+        app.desk.supervisor.bus.notify(name)
+        await until(pilot, lambda: shown_late != [], "the news are being shown")
+    assert shown_late == [True]

@@ -13,6 +13,7 @@ from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widget import MountError, Widget
 
+from tui.leaving import left
 from tui.view.chat import Asked, Block, Change, Said
 from tui.widgets.blocks import Reply, show_block, widget_of
 from tui.widgets.card import CardBox
@@ -156,7 +157,7 @@ class ChatPane(VerticalScroll):
         try:
             yield
         except MountError:
-            if self.is_attached and self.screen in self.app.screen_stack:
+            if not left(self):
                 raise
 
     async def _drop(self, keys: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from tui.leaving import left
 from tui.view.files import file_rows
 from tui.widgets.rowlist import RowList
 from tui.workspace import Entry, tree
@@ -28,6 +29,8 @@ class FilesPane(RowList):
             self._entries = ()
         except OSError as error:
             self._entries, self.empty = (), f"it cannot be read: {error.strerror or error}"
+        if left(self):
+            return
         self.show(file_rows(self._entries, self.opened))
         self.refresh()
 

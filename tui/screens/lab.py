@@ -13,6 +13,7 @@ from textual.containers import Container, Horizontal, Vertical
 
 from tui.desk import Desk
 from tui.laboratory import Laboratory
+from tui.leaving import left
 from tui.panes.lab import (
     NARROW,
     ComparisonPane,
@@ -183,9 +184,13 @@ class LabScreen(QuietScreen[None]):
     async def _read_series(self, kept: Kept) -> None:
         """The other evaluations of the suite and agent, for the plots."""
         found = await asyncio.to_thread(self.lab.series, kept)
+        if left(self):
+            return
         series = points(found, kept.info.id)
         if len(series) > 1 and not self.query("Plots"):
             plots = await asyncio.to_thread(_plots)
+            if left(self):
+                return
             if not self.query("Plots"):
                 await self.query_one("#plots").mount(plots())
         self._show_plots(series)

@@ -13,6 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from tui.desk import Desk
+from tui.leaving import left
 from tui.view.fleet import session_name
 from tui.view.rows import Row
 from tui.view.text import Tone, column, line, one_line, plural, when
@@ -60,6 +61,8 @@ class SearchScreen(Screen[tuple[str, int] | None]):
         if not event.value.strip():
             return
         hits = await asyncio.to_thread(self.desk.store.search, event.value, MOST)
+        if left(self):
+            return
         rows.empty = "nothing found"
         rows.show(self._rows(hits))
         rows.refresh()

@@ -12,6 +12,7 @@ from textual.containers import Vertical
 
 from core import Event, SessionInfo, Stop
 from tui.desk import Desk
+from tui.leaving import left
 from tui.panes.chat import ChatPane
 from tui.panes.side import LOWER, UPPER, Fed
 from tui.panes.transcript import TranscriptPane
@@ -133,21 +134,17 @@ class SessionScreen(KeepsSecrets):
 
     async def _follow(self, after: int) -> None:
         async for batch in self.desk.follow(self.session, after):
-            if self._left:
+            if left(self):
                 return
             await self.take(batch)
-
-    @property
-    def _left(self) -> bool:
-        """Whether the screen is closed, or about to be."""
-        return not self.is_attached or self not in self.app.screen_stack
 
     async def _find_surroundings(self) -> None:
         if self.info is not None:
             self._sandbox = await self.desk.sandbox(self.info)
             self._model = await self.desk.usual_model(self.info)
             self.sandbox_known = True
-            self._show_status()
+            if not left(self):
+                self._show_status()
 
     # --- events ------------------------------------------------------------------------------------
 
@@ -166,7 +163,7 @@ class SessionScreen(KeepsSecrets):
             if event.kind == "message" and event.data.get("role") == "user":
                 self.queued = max(0, self.queued - 1)
         await self.query_one(ChatPane).apply(changes)
-        if self._left:
+        if left(self):
             return
         if lines:
             self.query_one(LogView).extend(lines)

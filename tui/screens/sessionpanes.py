@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.worker import WorkType
 
+from tui.leaving import left
 from tui.panes.chat import ChatPane
 from tui.panes.side import LOWER, UPPER
 from tui.panes.transcript import TranscriptPane
@@ -103,6 +104,8 @@ class SessionPanes(AgentPanes):
                 lines = await asyncio.to_thread(self.shelf.diff, name, parent, newest.digest)
             except (StoreError, UnknownRef) as error:
                 lines = (line((f"it cannot be shown: {error}", Tone.FAIL)),)
+            if left(self):
+                return
         if len(lines) > MOST_DIFF_LINES:
             more = f"… {len(lines) - MOST_DIFF_LINES:,} more lines: F4, d shows all"
             lines = (*lines[:MOST_DIFF_LINES], line((more, Tone.DIM)))
