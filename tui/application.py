@@ -211,7 +211,7 @@ class ArtificerApp(ActingApp):
     # --- the store, as others change it ------------------------------------------------------------
 
     async def _poll(self) -> None:
-        if self._ending or not self.desk.poll():
+        if self._ending or not self.is_running or not self.desk.poll():  # a clock may strike when all is closed
             return
         poll = getattr(self.screen, "poll", None)
         if poll is not None:

@@ -457,3 +457,14 @@ async def test_the_app_is_left_while_events_are_being_shown(
         app.desk.supervisor.bus.notify(name)
         await until(pilot, lambda: shown_late != [], "the news are being shown")
     assert shown_late == [True]
+
+
+async def test_what_others_write_while_the_app_closes_is_not_looked_for(
+    on_stage: Stage, make_app: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app(on_stage, scenes.asks(on_stage))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await calm(pilot)
+    monkeypatch.setattr(app.desk, "poll", lambda: True)
+    await app._poll()
+    assert app.screen_stack == []
