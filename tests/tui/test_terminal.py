@@ -170,3 +170,15 @@ def test_keys_typed_fast_are_taken_in_their_order(tmp_path: Path) -> None:
         assert terminal.exit_code() == 0
     host = stage(tmp_path / "home").host
     assert [info.title for info in host.store.sessions()] == ["/no/such/place"]
+
+
+def test_a_key_right_behind_the_one_that_leads_to_a_pane_is_for_the_pane(tmp_path: Path) -> None:
+    on = stage(tmp_path / "home")
+    on.host.store.set_value(LEFT, f"session:{scenes.done(on)}")
+    on.host.store.close()
+    with artificer(tmp_path / "home") as terminal:
+        at = terminal.wait_for("Write to the Builder")
+        terminal.send("\x1bOSd")  # F4, and d for the difference, in one piece as a slow line brings them
+        terminal.wait_for("persona.md", after=at)
+        terminal.send("\x11")
+        assert terminal.exit_code() == 0

@@ -139,8 +139,8 @@ class AgentScreen(AgentPanes):
         self.query_one(Composer).focus()
 
     def action_pane(self, name: str) -> None:
-        """Go to a pane."""
-        self.query_one(f"#{name}").focus()
+        """Go to a pane, at once: the next key may be here already, and is for it."""
+        self.set_focus(self.query_one(f"#{name}"))
 
     def action_home(self) -> None:
         """From the composer to the tree, from there to the list."""

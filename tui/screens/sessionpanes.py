@@ -138,7 +138,7 @@ class SessionPanes(AgentPanes):
         self.show_panes()
         if name in ("files", "diff"):
             self.look_again(name)
-        self.query_one(f"#{name}").focus()
+        self.set_focus(self.query_one(f"#{name}"))  # at once: the next key may be here already, and is for the pane
 
     def show_event(self, seq: int) -> None:
         """Go to an event in the transcript."""
