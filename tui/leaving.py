@@ -7,5 +7,6 @@ from textual.widget import Widget
 
 def left(widget: Widget) -> bool:
     """Whether the widget's screen is closed or about to be, or the app is: parts of it may be gone already."""
-    app = widget.app
-    return not (app.is_running and widget.is_attached and widget.screen in app.screen_stack)
+    if not widget.is_attached:
+        return True
+    return not widget.app.is_running or widget.screen not in widget.app.screen_stack

@@ -15,6 +15,7 @@ from textual.timer import Timer
 
 from core import SessionInfo
 from tui.desk import Desk
+from tui.leaving import left
 from tui.screens.base import QuietScreen
 from tui.screens.messages import Opened, WritingBegun
 from tui.shelf import Shelf
@@ -158,7 +159,7 @@ class HomeScreen(QuietScreen[None]):
                 found = await asyncio.to_thread(self.desk.store.sessions)
                 self._older = {info.id: info for info in found[:-SHOWN_SESSIONS]}
                 await self.refresh_rows()
-                if top:  # nobody has chosen another row yet: the first of all has the cursor
+                if top and not left(self):  # nobody has chosen another row yet: the first of all has the cursor
                     rows.action_edge(-1)
             else:
                 await self.refresh_rows()
@@ -167,7 +168,7 @@ class HomeScreen(QuietScreen[None]):
 
     async def refresh_rows(self) -> None:
         """Read again, and show."""
-        if not self.query("#top"):  # the app is being closed, the widgets first and the clocks after them
+        if left(self):  # a clock may strike when the app is being closed
             return
         self._read()
         if self._fleet.rows and self.query("#welcome"):
