@@ -177,7 +177,7 @@ def test_a_key_right_behind_the_one_that_leads_to_a_pane_is_for_the_pane(tmp_pat
     on.host.store.set_value(LEFT, f"session:{scenes.done(on)}")
     on.host.store.close()
     with artificer(tmp_path / "home") as terminal:
-        at = terminal.wait_for("Write to the Builder")
+        at = terminal.wait_for("rite to the Builder")  # the cursor stands on its first letter
         terminal.send("\x1bOSd")  # F4, and d for the difference, in one piece as a slow line brings them
         terminal.wait_for("persona.md", after=at)
         terminal.send("\x11")

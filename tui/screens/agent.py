@@ -92,7 +92,7 @@ class AgentScreen(AgentPanes):
         self.refresh_bundles()
         self._restore()
         self._prompt()
-        (self.query_one(Composer) if self.early else self.query_one(RevisionsPane)).focus()
+        self.set_focus(self.query_one(Composer) if self.early else self.query_one(RevisionsPane))
 
     def refresh_bundles(self) -> None:
         """Also the top line and the channel's history."""
@@ -130,13 +130,13 @@ class AgentScreen(AgentPanes):
         """Write a task for a revision."""
         self.ref, self.changing = digest, False
         self._prompt()
-        self.query_one(Composer).focus()
+        self.set_focus(self.query_one(Composer))
 
     def action_change(self) -> None:
         """Write what should change."""
         self.changing = True
         self._prompt()
-        self.query_one(Composer).focus()
+        self.set_focus(self.query_one(Composer))
 
     def action_pane(self, name: str) -> None:
         """Go to a pane, at once: the next key may be here already, and is for it."""
@@ -149,7 +149,7 @@ class AgentScreen(AgentPanes):
             if not composer.text:  # what is half written stays what it is for
                 self.ref, self.changing = None, False
                 self._prompt()
-            self.query_one(RevisionsPane).focus()
+            self.set_focus(self.query_one(RevisionsPane))
         else:
             self.post_message(HomeWanted())
 

@@ -80,7 +80,7 @@ class KeepsSecrets(SessionPanes):
             self.notify(why, severity="warning", markup=False)
             return
         await self.say("retry")
-        self.query_one(Composer).focus()
+        self.set_focus(self.query_one(Composer))
 
     async def _kept(self, name: str, value: str) -> str | None:
         """Keep it and say so; why not, in words, where it was not kept."""

@@ -117,7 +117,7 @@ class SessionScreen(KeepsSecrets):
         self.query_one(Composer).restore(self.desk.store.get_value(f"composer:{self.session}"))
         await self.take(events)
         self.show_panes()
-        self.query_one(Composer).focus()
+        self.set_focus(self.query_one(Composer))
         self.run_worker(self._follow(last), group="follow", exit_on_error=True)
         self._know(self.desk.session(self.session))
 
@@ -295,7 +295,7 @@ class SessionScreen(KeepsSecrets):
     async def action_resume(self) -> None:
         """Go on where it stopped."""
         await self.desk.resume(self.session)
-        self.query_one(Composer).focus()
+        self.set_focus(self.query_one(Composer))
 
     @work(group="act", exit_on_error=True)
     async def action_fork(self) -> None:
@@ -330,7 +330,7 @@ class SessionScreen(KeepsSecrets):
     @on(CardBox.Answered)
     async def _card_answered(self, event: CardBox.Answered) -> None:
         await self.say(event.text)
-        self.query_one(Composer).focus()
+        self.set_focus(self.query_one(Composer))
 
     async def say(self, text: str) -> bool:
         """Answer what it waits for, or say something to it."""

@@ -168,13 +168,13 @@ class SessionPanes(AgentPanes):
             if self.size.width < NARROW and self.query_one(ChatPane).card is not None:
                 self.pane = "chat"
                 self.show_panes()
-            composer.focus()
+            self.set_focus(composer)
             return
         card = self.query_one(ChatPane).card
         if card is not None and self.query_one("#chat").display:
             card.enter()
         else:
-            self.query_one(f"#{self.pane if self.pane != 'chat' else 'chat'}").focus()
+            self.set_focus(self.query_one(f"#{self.pane}"))
 
     @on(Composer.Paged)
     def _paged(self, event: Composer.Paged) -> None:
